@@ -1,0 +1,197 @@
+"""One source for interpreted and compiled: a kernel module, specialised for an aggregate.
+
+A kernel module is ordinary Python in the subset that numba compiles. Where it works on partials it calls the names of the
+seam (``merge``, ``add``, ``lower`` …, see :mod:`windrow.kernels.slots`), which it imports as placeholders.
+:func:`specialise` runs the module's code again in a namespace in which those names are an aggregate's own functions, and
+compiles every function of it, or leaves them as they are for the interpreted form.
+
+Compiled code is cached on disk beside the module (or in numba's user-wide cache directory). The cache key covers the code of the aggregate's
+functions and of everything they call, so that editing an aggregate never runs stale code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+
+import numba
+import numpy as np
+
+from windrow.errors import CompileWarning
+
+COMPILE_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = True) -> SimpleNamespace:
+    """The functions of a kernel module, with the seam's names bound to the given functions.
+
+    A compiled function that turns out not to compile falls back to its interpreted form, with one :class:`CompileWarning`.
+    """
+    token = fingerprint(module.__name__, _source(module), *[entry for item in sorted(seam.items()) for entry in item])
+    known = _SPECIALISED.get((token, compiled))
+    if known is None:
+        interpreted = _instance(module, seam, f"{module.__name__}_interpreted")
+        if compiled:
+            functions = _instance(module, seam, f"{module.__name__}_{token[:16]}", deep_jit)
+            made = {name: _falling_back(functions[name], interpreted[name], seam) for name in interpreted}
+        else:
+            made = {name: _quiet(function) for name, function in interpreted.items()}
+        known = _SPECIALISED[token, compiled] = SimpleNamespace(**made)
+    return known
+
+
+_SPECIALISED: dict[tuple[str, bool], SimpleNamespace] = {}
+
+
+def _instance(
+    module: ModuleType, seam: Mapping[str, Any], name: str, compiler: Callable[[Any], Any] | None = None
+) -> dict[str, Any]:
+    copy = ModuleType(name)
+    copy.__file__, copy.__package__ = module.__file__, module.__package__
+    namespace = copy.__dict__
+    exec(_code(module), namespace)
+    own = {
+        key: value
+        for key, value in namespace.items()
+        if isinstance(value, FunctionType) and value.__module__ == name
+    }
+    namespace.update(seam)
+    if compiler is not None:
+        sys.modules[name] = copy  # numba finds a cached function's module by name
+        for key, value in list(namespace.items()):
+            if isinstance(value, FunctionType) and key not in own:
+                namespace[key] = compiler(value)
+        for key, function in own.items():
+            function.__qualname__ = f"{key}_{name.rpartition('_')[2]}"  # the cache file is named after it
+            own[key] = namespace[key] = numba.njit(function, cache=True, **COMPILE_OPTIONS)
+    return own
+
+
+def deep_jit(function: Any) -> Any:
+    """A function compiled together with every Python function that it calls."""
+    return _deep_jit(function, {})
+
+
+def _deep_jit(function: Any, done: dict[int, Any]) -> Any:
+    if not isinstance(function, FunctionType):
+        return function
+    if id(function) in done:
+        return done[id(function)]
+    names = {
+        name: function.__globals__[name]
+        for name in _names(function.__code__)
+        if isinstance(function.__globals__.get(name), FunctionType)
+    }
+    replaced = {**function.__globals__, **{name: _deep_jit(inner, done) for name, inner in names.items()}}
+    cells = None
+    if function.__closure__:
+        cells = tuple(types.CellType(_deep_jit(cell.cell_contents, done)) for cell in function.__closure__)
+    copy = FunctionType(function.__code__, replaced, function.__name__, function.__defaults__, cells)
+    done[id(function)] = numba.njit(copy, **COMPILE_OPTIONS)
+    return done[id(function)]
+
+
+def fingerprint(*things: Any) -> str:
+    """A stable hash of functions (their code, constants and callees) and plain values."""
+    digest = hashlib.sha256(f"numba {numba.__version__} numpy {np.__version__}".encode())
+    seen: set[int] = set()
+    for thing in things:
+        _digest(thing, digest, seen)
+    return digest.hexdigest()
+
+
+def _digest(thing: Any, digest: Any, seen: set[int]) -> None:
+    if isinstance(thing, FunctionType):
+        if id(thing) in seen:
+            return
+        seen.add(id(thing))
+        _digest(thing.__code__, digest, seen)
+        _digest(thing.__defaults__, digest, seen)
+        for cell in thing.__closure__ or ():
+            _digest(cell.cell_contents, digest, seen)
+        for name in sorted(_names(thing.__code__)):
+            if name in thing.__globals__ and not isinstance(thing.__globals__[name], ModuleType):
+                digest.update(name.encode())
+                _digest(thing.__globals__[name], digest, seen)
+    elif isinstance(thing, types.CodeType):
+        digest.update(thing.co_code)
+        digest.update(repr((thing.co_names, thing.co_varnames, thing.co_freevars)).encode())
+        for constant in thing.co_consts:
+            _digest(constant, digest, seen)
+    elif isinstance(thing, tuple | list):
+        digest.update(b"(")
+        for entry in thing:
+            _digest(entry, digest, seen)
+        digest.update(b")")
+    elif isinstance(thing, np.ndarray):
+        digest.update(f"{thing.dtype}{thing.shape}".encode() + thing.tobytes())
+    elif isinstance(thing, int | float | complex | str | bytes | bool | None | np.generic | np.dtype):
+        digest.update(f"{type(thing).__name__}{thing!r};".encode())
+    elif isinstance(thing, numba.core.dispatcher.Dispatcher):
+        _digest(thing.py_func, digest, seen)
+    elif isinstance(thing, type | types.BuiltinFunctionType | np.ufunc):
+        digest.update(f"{getattr(thing, '__module__', 'numpy')}.{thing.__name__};".encode())
+    else:  # anything else is only itself, and only in this process
+        _ALIVE.append(thing)
+        digest.update(_SALT + str(id(thing)).encode())
+
+
+_SALT = os.urandom(16)
+_ALIVE: list[Any] = []
+
+
+def _names(code: types.CodeType) -> set[str]:
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names(constant)
+    return names
+
+
+def _falling_back(compiled: Any, interpreted: Any, seam: Mapping[str, Any]) -> Callable[..., Any]:
+    slow = _quiet(interpreted)
+
+    def call(*arguments: Any) -> Any:
+        if call.failed:  # type: ignore[attr-defined]
+            return slow(*arguments)
+        try:
+            return compiled(*arguments)
+        except numba.core.errors.NumbaError as problem:
+            call.failed = True  # type: ignore[attr-defined]
+            name = seam.get("AGGREGATE", "this aggregate")
+            reason = str(problem).strip().splitlines()
+            told = next((line.strip() for line in reason if line.strip() and not line.startswith("Failed in")), "unknown")
+            warnings.warn(
+                f"{name} does not compile and runs interpreted, much slower. numba says: {told}", CompileWarning, stacklevel=3
+            )
+            return slow(*arguments)
+
+    call.failed = False  # type: ignore[attr-defined]
+    call.compiled = compiled  # type: ignore[attr-defined]
+    return call
+
+
+def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*arguments)
+
+    return call
+
+
+@lru_cache(maxsize=None)
+def _code(module: ModuleType) -> types.CodeType:
+    return compile(_source(module), str(module.__file__), "exec", dont_inherit=True)
+
+
+@lru_cache(maxsize=None)
+def _source(module: ModuleType) -> str:
+    loader = module.__loader__
+    return str(loader.get_source(module.__name__))  # type: ignore[union-attr]
