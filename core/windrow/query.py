@@ -175,27 +175,35 @@ class Query:
         Parameters that have their default do not count, so that new parameters do not change old
         fingerprints.
         """
-        values = self.to_dict()
+        values = self._values("described")
         values["aggregates"] = list(
             values["aggregates"].items()
         )  # their order counts; that of parameters does not
         if self.labelled:
             values["window"] = list(values["window"].items())
-        canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_type_name)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+    @cached_property
+    def described(self) -> str:
+        """The query in JSON for people to compare: as :meth:`to_json`, but functions and classes need not be importable."""
+        return json.dumps(self._values("described"), ensure_ascii=False, default=_type_name)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON and TOML can hold; parameters that have their default are left out."""
+        return self._values("to_dict")
+
+    def _values(self, form: str) -> dict[str, Any]:
         window = self.window
         values: dict[str, Any] = {
             "by": list(self.by),
             "time": self.time,
             "window": (
-                window.to_dict()
+                getattr(window, form)()
                 if isinstance(window, Window)
-                else {label: each.to_dict() for label, each in window.items()}
+                else {label: getattr(each, form)() for label, each in window.items()}
             ),
-            "aggregates": {name: aggregate.to_dict() for name, aggregate in self.aggregates.items()},
+            "aggregates": {name: getattr(aggregate, form)() for name, aggregate in self.aggregates.items()},
         }
         if self.lateness:
             values["lateness"] = durations.format(self.lateness)
@@ -240,6 +248,10 @@ class Query:
         if not isinstance(values, dict):
             raise QueryError("a query in JSON has to be an object")
         return Query.from_dict(values)
+
+
+def _type_name(value: object) -> str:
+    return f"{type(value).__module__}:{type(value).__qualname__}"
 
 
 def _keys(by: object) -> tuple[str, ...]:

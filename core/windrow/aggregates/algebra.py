@@ -113,6 +113,11 @@ class Monoid:
         return self.fields is not None
 
     @property
+    def compiles(self) -> bool:
+        """Are both its partials and its results numbers, so that a whole kernel, ``lower`` included, can be compiled?"""
+        return self.typed and arrow.physical_dtype(self.output) != object
+
+    @property
     def invertible(self) -> bool:
         return self.invert is not None
 
@@ -200,9 +205,9 @@ class Aggregate:
     inputs: ClassVar[tuple[str, ...]] = ("column",)
     kinds: ClassVar[dict[str, type[Aggregate]]] = {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, builtin: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("windrow."):
+        if builtin and cls.__module__.startswith("windrow."):
             Aggregate.kinds[cls.__name__] = cls
 
     @property
@@ -237,14 +242,21 @@ class Aggregate:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able form; read back by :func:`aggregate_from_dict`."""
+        form = self.described()
+        if "<locals>" in form["kind"] or form["kind"].startswith("__main__:"):
+            raise QueryError(
+                f"aggregate {form['kind']} cannot be named in JSON: it is not importable; "
+                "define it at the top level of a module"
+            )
+        return form
+
+    def described(self) -> dict[str, Any]:
+        """As :meth:`to_dict`, for people to compare: the class need not be importable."""
         cls = type(self)
         kind = cls.__name__ if Aggregate.kinds.get(cls.__name__) is cls else f"{cls.__module__}:{cls.__qualname__}"
-        if "<locals>" in kind or kind.startswith("__main__:"):
-            raise QueryError(
-                f"aggregate {cls.__qualname__} cannot be named in JSON: it is not importable. Define it at the top level of a module"
-            )
         parameters = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {"kind": kind, **{k: list(v) if isinstance(v, tuple) else v for k, v in parameters.items() if v is not None}}
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return {"kind": kind, **{k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}}
 
 
 def aggregate_from_dict(form: Mapping[str, Any]) -> Aggregate:

@@ -101,17 +101,18 @@ def _deep_jit(function: Any, done: dict[int, Any]) -> Any:
 def fingerprint(*things: Any) -> str:
     """A stable hash of functions (their code, constants and callees) and plain values."""
     digest = hashlib.sha256(f"numba {numba.__version__} numpy {np.__version__}".encode())
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     for thing in things:
         _digest(thing, digest, seen)
     return digest.hexdigest()
 
 
-def _digest(thing: Any, digest: Any, seen: set[int]) -> None:
+def _digest(thing: Any, digest: Any, seen: dict[int, int]) -> None:
     if isinstance(thing, FunctionType):
-        if id(thing) in seen:
+        if id(thing) in seen:  # which one it is matters: max(min(a, b), max) is not max(min(a, b), min)
+            digest.update(f"#{seen[id(thing)]};".encode())
             return
-        seen.add(id(thing))
+        seen[id(thing)] = len(seen)
         _digest(thing.__code__, digest, seen)
         _digest(thing.__defaults__, digest, seen)
         for cell in thing.__closure__ or ():

@@ -68,6 +68,10 @@ class Window:
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, **self.parameters()}
 
+    def described(self) -> dict[str, Any]:
+        """As :meth:`to_dict`, for people to compare; what is not importable is named all the same."""
+        return self.to_dict()
+
     def to_json(self) -> str:
         return json.dumps(self.to_dict())
 

@@ -69,6 +69,10 @@ class PolicyWindow(Window):
         functions = {"valid": self.valid, "evict": self.evict}
         return {name: _import_name(name, function) for name, function in functions.items() if function}
 
+    def described(self) -> dict[str, Any]:
+        functions = {"valid": self.valid, "evict": self.evict}
+        return {"kind": self.kind, **{name: _path(function) for name, function in functions.items() if function}}
+
     def __repr__(self) -> str:
         return f"PolicyWindow(valid={self.valid!r}, evict={self.evict!r})"
 
@@ -97,7 +101,7 @@ def _imported(name: str, path: str) -> Callable[..., bool]:
 
 
 def _import_name(name: str, function: Callable[..., bool]) -> str:
-    path = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
+    path = _path(function)
     try:
         importable = _imported(name, path) is function
     except WindowError:
@@ -108,3 +112,7 @@ def _import_name(name: str, function: Callable[..., bool]) -> str:
             f"define it at the top level of a module"
         )
     return path
+
+
+def _path(function: Callable[..., bool]) -> str:
+    return f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"

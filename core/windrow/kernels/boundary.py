@@ -1,0 +1,215 @@
+"""SBA over whole columns: every count-based window of every segment, two or three combines each.
+
+A window is ⌊range/slide⌋ slices of ``slide`` rows and, if the slide does not divide the range, a fragment of the slice
+that follows. A chunk is as many slices as a window has. When a chunk is complete, one pass from right to left leaves in
+slot k of ``lcs`` the aggregate of slice k and all that follow it in the chunk; then, as slices of the next chunk are
+read, ``csa`` aggregates them from left to right, and
+
+    window k of the chunk  =  lcs[k]  ⊕  csa  ⊕  fragment
+
+Two forms with the same result: :func:`fused` holds partials in registers and lifts rows as it reads them; :func:`in_place` works
+on slots, for vectors and Python objects. ``offsets`` cuts the columns into segments, ``places`` the output; no window
+crosses a segment.
+
+Zhang, Akbarinia, Toumani, *Efficient Incremental Computation of Aggregations over Sliding Windows*, KDD 2021.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windrow.kernels.rows import emit, join, nothing, row
+from windrow.kernels.slots import add, clear, defined, load, lower, merge, store
+
+NONE, ONE = np.uint64(0), np.uint64(1)
+"""Unsigned positions: no compiled access has to ask whether a position counts from the end."""
+
+
+def fused(
+    columns: Any, valid: Any, offsets: Any, places: Any, lcs: Any, after: Any, out: Any, ok: Any, range_: int, slide: int
+) -> None:
+    """All windows, partials in registers. ``lcs`` and ``after`` hold one chunk each."""
+    for segment in range(len(offsets) - 1):
+        begin, place = np.uint64(offsets[segment]), np.uint64(places[segment])
+        windows = np.uint64(places[segment + 1] - places[segment])
+        if windows > NONE:
+            if slide == 1:
+                by_row(columns, valid, begin, windows, lcs, after, out, ok, place, np.uint64(range_))
+            else:
+                by_slice(
+                    columns, valid, begin, windows, lcs, after, out, ok, place, np.uint64(range_), np.uint64(slide)
+                )
+
+
+def by_row(
+    columns: Any, valid: Any, begin: Any, windows: Any, lcs: Any, after: Any, out: Any, ok: Any, place: Any, chunk: Any
+) -> None:
+    """Windows that slide by one row: the two passes over a chunk are one loop of two independent chains."""
+    acc = nothing()
+    for k in range(chunk):
+        j = chunk - ONE - k
+        acc = join(row(columns, valid, begin + j), acc)
+        store(lcs, j, acc)
+    at = begin + chunk
+    left = windows - ONE
+    while left >= chunk:
+        csa = nothing()
+        acc = nothing()
+        for k in range(chunk):
+            emit(out, ok, place + k, join(load(lcs, k), csa))
+            csa = join(csa, row(columns, valid, at + k))
+            j = chunk - ONE - k
+            acc = join(row(columns, valid, at + j), acc)
+            store(after, j, acc)
+        lcs, after = after, lcs
+        at += chunk
+        place += chunk
+        left -= chunk
+    csa = nothing()
+    emit(out, ok, place, join(load(lcs, NONE), csa))
+    for k in range(left):
+        csa = join(csa, row(columns, valid, at + k))
+        emit(out, ok, place + k + ONE, join(load(lcs, k + ONE), csa))
+
+
+def by_slice(
+    columns: Any,
+    valid: Any,
+    begin: Any,
+    windows: Any,
+    lcs: Any,
+    after: Any,
+    out: Any,
+    ok: Any,
+    place: Any,
+    range_: Any,
+    slide: Any,
+) -> None:
+    """Windows that slide by several rows."""
+    chunk = range_ // slide
+    fragment = range_ - chunk * slide
+    for k in range(chunk):
+        store(lcs, k, fold(nothing(), columns, valid, begin + k * slide, slide))
+    suffixes(lcs, chunk)
+    k = NONE
+    csa = nothing()
+    for w in range(windows):
+        at = begin + (w + chunk) * slide
+        if k == chunk and chunk > NONE:
+            suffixes(after, chunk)
+            lcs, after = after, lcs
+            csa = nothing()
+            k = NONE
+        part = fold(nothing(), columns, valid, at, fragment)
+        if chunk == NONE:
+            emit(out, ok, place + w, part)
+        else:
+            emit(out, ok, place + w, join(join(load(lcs, k), csa), part))
+            if w + ONE < windows:
+                part = fold(part, columns, valid, at + fragment, slide - fragment)
+                store(after, k, part)
+                csa = join(csa, part)
+            k += ONE
+
+
+def fold(partial: Any, columns: Any, valid: Any, begin: Any, rows: Any) -> Any:
+    """The partial, joined with rows."""
+    for i in range(rows):
+        partial = join(partial, row(columns, valid, begin + i))
+    return partial
+
+
+def suffixes(parts: Any, count: Any) -> None:
+    """From right to left, every slot becomes the aggregate of itself and all to its right."""
+    for k in range(ONE, count):
+        j = count - ONE - k
+        store(parts, j, join(load(parts, j), load(parts, j + ONE)))
+
+
+def in_place(
+    columns: Any,
+    valid: Any,
+    offsets: Any,
+    places: Any,
+    lcs: Any,
+    after: Any,
+    scratch: Any,
+    out: Any,
+    ok: Any,
+    range_: int,
+    slide: int,
+) -> None:
+    """All windows, partials in slots. ``lcs`` and ``after`` hold one chunk each, ``scratch`` 3 partials."""
+    for segment in range(len(offsets) - 1):
+        windows = places[segment + 1] - places[segment]
+        if windows > 0:
+            slots_by_slice(
+                columns, valid, offsets[segment], windows, lcs, after, scratch, out, ok, places[segment], range_, slide
+            )
+
+
+def slots_by_slice(
+    columns: Any,
+    valid: Any,
+    begin: int,
+    windows: int,
+    lcs: Any,
+    after: Any,
+    scratch: Any,
+    out: Any,
+    ok: Any,
+    place: int,
+    range_: int,
+    slide: int,
+) -> None:
+    """The windows of one segment; slot 0 of ``scratch`` is csa, slot 1 the fragment, slot 2 the window."""
+    chunk = range_ // slide
+    fragment = range_ - chunk * slide
+    for k in range(chunk):
+        clear(lcs, k)
+        absorb(lcs, k, columns, valid, begin + k * slide, slide)
+    merge_suffixes(lcs, chunk)
+    k = 0
+    clear(scratch, 0)
+    for w in range(windows):
+        at = begin + (w + chunk) * slide
+        if k == chunk and chunk > 0:
+            merge_suffixes(after, chunk)
+            lcs, after = after, lcs
+            clear(scratch, 0)
+            k = 0
+        clear(scratch, 1)
+        absorb(scratch, 1, columns, valid, at, fragment)
+        if chunk == 0:
+            emit_slot(scratch, 1, out, ok, place + w)
+        else:
+            merge(scratch, 2, lcs, k, scratch, 0)
+            if fragment > 0:
+                merge(scratch, 2, scratch, 2, scratch, 1)
+            emit_slot(scratch, 2, out, ok, place + w)
+            if w + 1 < windows:
+                absorb(scratch, 1, columns, valid, at + fragment, slide - fragment)
+                clear(after, k)
+                merge(after, k, after, k, scratch, 1)
+                merge(scratch, 0, scratch, 0, after, k)
+            k += 1
+
+
+def absorb(parts: Any, i: int, columns: Any, valid: Any, begin: int, rows: int) -> None:
+    """Rows into a slot; all of them if ``valid`` is empty, else those that it calls valid."""
+    for r in range(begin, begin + rows):
+        if len(valid) == 0 or valid[r]:
+            add(parts, i, r, columns)
+
+
+def merge_suffixes(parts: Any, count: int) -> None:
+    for k in range(count - 2, -1, -1):
+        merge(parts, k, parts, k, parts, k + 1)
+
+
+def emit_slot(parts: Any, i: int, out: Any, ok: Any, place: int) -> None:
+    ok[place] = defined(parts, i)
+    if ok[place]:
+        out[place] = lower(parts, i)

@@ -1,0 +1,318 @@
+"""SBA for the largest or smallest number, with vectors: as fast as memory allows.
+
+The two passes of :mod:`windrow.kernels.boundary` over a chunk are scans, and a scan of single numbers waits for each comparison
+before it starts the next. Here a scan takes a vector at a time: within the vector in log₂(lanes) steps, each combining
+every lane with the lane 1, 2, 4 … places before it, then one step with what was carried so far.
+
+    lanes    3 1 4 1 5 9 2 6        distance 1    3 3 4 4 5 9 9 6        2    3 3 4 4 5 9 9 9        4 …
+
+Ranges up to :data:`SHORT` need no scan: the extreme is idempotent, so a window is four overlapping windows of four.
+
+Vectors compare with one plain instruction, which a NaN would confuse; so each pass also says whether it saw one, and a
+chunk that did is done again, carefully, with the aggregate's own ``combine``. Either way the answer has the bits of the
+generic kernel: NaN beats numbers, and the first of equals stays (−0.0 equals 0.0).
+
+numba has no vector type, so the three loops over vectors are written as LLVM instructions; everything else is Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from windrow.kernels.rows import join, nothing
+
+LARGER = True
+"""Which extreme; bound when the module is specialised."""
+
+LANES = 8
+"""Numbers in a vector; bound when the module is specialised."""
+
+SHORT = 24
+"""Up to this range, windows are overlapped instead of scanned."""
+
+TILE = 1024
+"""Windows that are overlapped at a time, in the nearest cache."""
+
+SPARE = 2 * 16
+"""How many more slots than a chunk, or a tile, the scratch has: vectors may overrun it on both sides."""
+
+
+def slots_needed(range_: int) -> int:
+    """The length of ``scratch``."""
+    return max(range_, 2 * (TILE + SHORT)) + 2 * SPARE
+
+
+def run(values: Any, offsets: Any, places: Any, scratch: Any, out: Any, range_: int) -> None:
+    """All windows that slide by one row. ``scratch`` is of :func:`slots_needed`."""
+    for segment in range(len(offsets) - 1):
+        windows = places[segment + 1] - places[segment]
+        if windows > 0:
+            if range_ <= SHORT:
+                tiles(values, offsets[segment], windows, scratch, out, places[segment], range_)
+            else:
+                chunks(values, offsets[segment], windows, scratch, out, places[segment], range_)
+
+
+def chunks(values: Any, begin: int, windows: int, lcs: Any, out: Any, place: int, chunk: int) -> None:
+    """The windows of one segment, a chunk at a time; slice k of a chunk has slot LANES + k of ``lcs``."""
+    identity = nothing()[0]
+    lcs[LANES + chunk :] = identity
+    for first in range(0, windows, chunk):
+        count = min(chunk, windows - first)
+        row, at = begin + first, place + first
+        odd = right_to_left(values, row, lcs, chunk, identity)
+        out[at] = lcs[LANES]
+        if left_to_right(values, row + chunk, lcs, out, at + 1, count - 1, identity) or odd:
+            carefully(values, row, chunk, lcs, out, at, count)
+
+
+def right_to_left(values: Any, row: int, lcs: Any, chunk: int, identity: Any) -> bool:
+    """Fill ``lcs``; true if a NaN was seen."""
+    vectors = (chunk + LANES - 1) // LANES
+    if row + chunk < vectors * LANES:
+        vectors = chunk // LANES
+    csa, odd = scan_back(values, row + chunk, vectors, lcs, LANES + chunk, identity)
+    for k in range(chunk - vectors * LANES - 1, -1, -1):
+        value = values[row + k]
+        odd |= value != value
+        csa = better(value, csa)
+        lcs[LANES + k] = csa
+    return bool(odd)
+
+
+def left_to_right(values: Any, row: int, lcs: Any, out: Any, at: int, count: int, identity: Any) -> bool:
+    """Fill ``out`` with the windows that reach into the next chunk; true if a NaN was seen."""
+    vectors = (count + LANES - 1) // LANES
+    if row + vectors * LANES > len(values) or at + vectors * LANES > len(out):
+        vectors = count // LANES
+    csa, odd = scan_on(values, row, vectors, lcs, LANES + 1, out, at, identity)
+    for k in range(vectors * LANES, count):
+        value = values[row + k]
+        odd |= value != value
+        csa = better(csa, value)
+        out[at + k] = better(lcs[LANES + 1 + k], csa)
+    return bool(odd)
+
+
+def carefully(values: Any, row: int, chunk: int, lcs: Any, out: Any, at: int, count: int) -> None:
+    """The windows of one chunk, one number at a time, with NaN."""
+    acc = nothing()
+    for k in range(chunk - 1, -1, -1):
+        acc = join((values[row + k],), acc)
+        lcs[LANES + k] = acc[0]
+    out[at] = acc[0]
+    csa = nothing()
+    for k in range(1, count):
+        csa = join(csa, (values[row + chunk + k - 1],))
+        out[at + k] = join((lcs[LANES + k],), csa)[0]
+
+
+def tiles(values: Any, begin: int, windows: int, scratch: Any, out: Any, place: int, range_: int) -> None:
+    """The windows of one segment when the range is short: of four rows, then of four of those, until they are long enough."""
+    half = TILE + SHORT + SPARE // 2
+    for first in range(0, windows, TILE):
+        count = min(TILE, windows - first)
+        row, at = begin + first, place + first
+        odd = False
+        source, source_at, other, width = values, row, 0, 1
+        while 4 * width < range_:
+            wider = 4 * width
+            met = overlap(source, source_at, width, 2 * width, 3 * width, scratch, other, count + range_ - wider)
+            odd |= met and width == 1
+            source, source_at, other, width = scratch, other, half - other, wider
+        last = range_ - width
+        met = overlap(source, source_at, min(width, last), max(last - width, 0), last, out, at, count)
+        if odd or (met and width == 1):
+            for w in range(count):
+                acc = nothing()
+                for i in range(row + w, row + w + range_):
+                    acc = join(acc, (values[i],))
+                out[at + w] = acc[0]
+
+
+def overlap(source: Any, row: int, b: int, c: int, d: int, target: Any, at: int, count: int) -> bool:
+    """target[at + i] becomes the extreme of the rows i, i + b, i + c and i + d; true if a NaN was seen."""
+    vectors = (count + LANES - 1) // LANES
+    if row + vectors * LANES + d > len(source) or at + vectors * LANES > len(target):
+        vectors = count // LANES
+    odd = combine_four(source, row, b, c, d, vectors, target, at)
+    for i in range(vectors * LANES, count):
+        last = source[row + i + d]
+        odd |= last != last or source[row + i] != source[row + i]
+        early, late = better(source[row + i], source[row + i + b]), better(source[row + i + c], last)
+        target[at + i] = better(early, late)
+    return bool(odd)
+
+
+def better(a: Any, b: Any) -> Any:
+    """The extreme of two numbers; the first of equals."""
+    return b if (b > a if LARGER else b < a) else a
+
+
+# Loops over vectors.
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def scan_back(
+    context: Any, values: Any, end: Any, vectors: Any, lcs: Any, slot: Any, carry: Any
+) -> tuple[Any, Any]:
+    """From right to left over the vectors that end before row ``end``, into those that end before ``slot``."""
+    signature = types.Tuple((carry, types.boolean))(values, types.intp, types.intp, lcs, types.intp, carry)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        v = Vectors(context, builder, values.dtype)
+        rows, count = v.at(values, arguments[0], arguments[1]), arguments[2]
+        slots = v.at(lcs, arguments[3], arguments[4])
+        carried, odd = v.variable(v.all_lanes(arguments[5])), v.none_odd()
+        with cgutils.for_range(builder, count) as loop:
+            place = builder.mul(builder.not_(loop.index), v.lanes)  # −(index + 1) vectors
+            vector = v.load(rows, place)
+            v.note_odd(odd, vector)
+            for distance in v.distances():
+                vector = v.better(vector, v.lanes_after(vector, distance))
+            before = builder.load(carried)
+            v.store(v.better(vector, before), slots, place)
+            builder.store(v.better(v.lane(vector, 0), before), carried)
+        return v.result(signature, v.first(builder.load(carried)), v.any_odd(odd))
+
+    return signature, generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def scan_on(
+    context: Any, values: Any, row: Any, vectors: Any, lcs: Any, slot: Any, out: Any, place: Any, carry: Any
+) -> tuple[Any, Any]:
+    """From left to right over vectors of rows; each, combined with that of ``lcs``, into ``out``."""
+    signature = types.Tuple((carry, types.boolean))(
+        values, types.intp, types.intp, lcs, types.intp, out, types.intp, carry
+    )
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        v = Vectors(context, builder, values.dtype)
+        rows, count = v.at(values, arguments[0], arguments[1]), arguments[2]
+        slots, places = v.at(lcs, arguments[3], arguments[4]), v.at(out, arguments[5], arguments[6])
+        carried, odd = v.variable(v.all_lanes(arguments[7])), v.none_odd()
+        with cgutils.for_range(builder, count) as loop:
+            place = builder.mul(loop.index, v.lanes)
+            vector = v.load(rows, place)
+            v.note_odd(odd, vector)
+            for distance in v.distances():
+                vector = v.better(v.lanes_before(vector, distance), vector)
+            before = builder.load(carried)
+            v.store(v.better(v.load(slots, place), v.better(before, vector)), places, place)
+            builder.store(v.better(before, v.lane(vector, LANES - 1)), carried)
+        return v.result(signature, v.first(builder.load(carried)), v.any_odd(odd))
+
+    return signature, generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def combine_four(
+    context: Any, source: Any, row: Any, b: Any, c: Any, d: Any, vectors: Any, target: Any, at: Any
+) -> tuple[Any, Any]:
+    """Vectors of the extreme of four rows, at distances 0, b, c and d from each."""
+    signature = types.boolean(
+        source, types.intp, types.intp, types.intp, types.intp, types.intp, target, types.intp
+    )
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        v = Vectors(context, builder, source.dtype)
+        rows, distances, count = v.at(source, arguments[0], arguments[1]), arguments[2:5], arguments[5]
+        places, odd = v.at(target, arguments[6], arguments[7]), v.none_odd()
+        with cgutils.for_range(builder, count) as loop:
+            place = builder.mul(loop.index, v.lanes)
+            one, two, three, four = (
+                v.load(rows, at) for at in (place, *(builder.add(place, distance) for distance in distances))
+            )
+            v.note_odd(odd, one)
+            v.note_odd(odd, four)
+            v.store(v.better(v.better(one, two), v.better(three, four)), places, place)
+        return v.any_odd(odd)
+
+    return signature, generate
+
+
+class Vectors:
+    """What the loops above do with vectors of one number type, as LLVM instructions."""
+
+    def __init__(self, context: Any, builder: Any, dtype: Any) -> None:
+        self.context, self.builder, self.dtype = context, builder, dtype
+        self.number = context.get_value_type(dtype)
+        self.type = ir.VectorType(self.number, LANES)
+        self.lanes = context.get_constant(types.intp, LANES)
+        self.floats = isinstance(dtype, types.Float)
+
+    def at(self, array_type: Any, array: Any, position: Any) -> Any:
+        """The address of a place in a contiguous array."""
+        data = self.context.make_array(array_type)(self.context, self.builder, array).data
+        return self.builder.gep(data, [position])
+
+    def load(self, base: Any, distance: Any) -> Any:
+        address = self.builder.bitcast(self.builder.gep(base, [distance]), self.type.as_pointer())
+        return self.builder.load(address, align=self.dtype.bitwidth // 8)
+
+    def store(self, vector: Any, base: Any, distance: Any) -> None:
+        address = self.builder.bitcast(self.builder.gep(base, [distance]), self.type.as_pointer())
+        self.builder.store(vector, address, align=self.dtype.bitwidth // 8)
+
+    def variable(self, value: Any) -> Any:
+        return cgutils.alloca_once_value(self.builder, value)
+
+    def better(self, a: Any, b: Any) -> Any:
+        sign = ">" if LARGER else "<"
+        if self.floats:
+            wins = self.builder.fcmp_ordered(sign, b, a)
+        elif self.dtype.signed:
+            wins = self.builder.icmp_signed(sign, b, a)
+        else:
+            wins = self.builder.icmp_unsigned(sign, b, a)
+        return self.builder.select(wins, b, a)
+
+    def distances(self) -> list[int]:
+        return [1 << step for step in range(LANES.bit_length() - 1)]
+
+    def lanes_before(self, vector: Any, distance: int) -> Any:
+        """Every lane's number from ``distance`` lanes before; lanes without one keep their own."""
+        return self._shuffle(vector, [i - distance if i >= distance else i for i in range(LANES)])
+
+    def lanes_after(self, vector: Any, distance: int) -> Any:
+        return self._shuffle(vector, [i + distance if i + distance < LANES else i for i in range(LANES)])
+
+    def lane(self, vector: Any, which: int) -> Any:
+        """One lane's number in all lanes."""
+        return self._shuffle(vector, [which] * LANES)
+
+    def all_lanes(self, number: Any) -> Any:
+        return self.lane(
+            self.builder.insert_element(ir.Constant(self.type, ir.Undefined), number, _INT32(0)), 0
+        )
+
+    def first(self, vector: Any) -> Any:
+        return self.builder.extract_element(vector, _INT32(0))
+
+    def _shuffle(self, vector: Any, lanes: list[int]) -> Any:
+        order = ir.Constant(ir.VectorType(_INT32, LANES), lanes)
+        return self.builder.shuffle_vector(vector, ir.Constant(self.type, ir.Undefined), order)
+
+    def none_odd(self) -> Any:
+        return self.variable(ir.Constant(ir.VectorType(ir.IntType(1), LANES), None))
+
+    def note_odd(self, odd: Any, vector: Any) -> None:
+        if self.floats:
+            nan = self.builder.fcmp_unordered("uno", vector, vector)
+            self.builder.store(self.builder.or_(self.builder.load(odd), nan), odd)
+
+    def any_odd(self, odd: Any) -> Any:
+        bits = self.builder.bitcast(self.builder.load(odd), ir.IntType(LANES))
+        return self.builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+
+    def result(self, signature: Any, carried: Any, odd: Any) -> Any:
+        return self.context.make_tuple(self.builder, signature.return_type, (carried, odd))
+
+
+_INT32 = ir.IntType(32)

@@ -1,0 +1,52 @@
+"""Folding rows into partials: the smallest kernel, and the one by which laws compare compiled with interpreted.
+
+>>> import numpy as np
+>>> import windrow as wr
+>>> from windrow.kernels import fold
+>>> from windrow.kernels.slots import allocate, slots
+>>> from windrow.kernels.specialise import specialise
+>>> monoid = wr.Max().bind()
+>>> out, valid = np.zeros(3), np.zeros(3, dtype=np.bool_)
+>>> run = specialise(fold, slots(monoid), compiled=False)
+>>> run.prefixes(allocate(monoid, 3), (np.array([1.0, 3.0, 2.0]),), out, valid)
+>>> out
+array([1., 3., 3.])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windrow.kernels.slots import add, clear, copy, defined, lower, merge, unmerge
+
+
+def absorb(parts: Any, columns: Any, first: int, last: int) -> None:
+    """Rows ``first`` … ``last - 1`` into slot 0."""
+    for row in range(first, last):
+        add(parts, 0, row, columns)
+
+
+def prefixes(parts: Any, columns: Any, out: Any, valid: Any) -> None:
+    """The result of every prefix of the rows, one merge each. Needs 3 slots."""
+    clear(parts, 0)
+    for row in range(out.shape[0]):
+        clear(parts, 1)
+        add(parts, 1, row, columns)
+        merge(parts, 2, parts, 0, parts, 1)
+        copy(parts, 0, parts, 2)
+        valid[row] = defined(parts, 0)
+        if valid[row]:
+            out[row] = lower(parts, 0)
+
+
+def suffixes(parts: Any, columns: Any, out: Any, valid: Any) -> None:
+    """The result of every proper suffix of the rows, shortest last, by taking rows back. Needs 2 slots."""
+    clear(parts, 0)
+    absorb(parts, columns, 0, out.shape[0])
+    for row in range(out.shape[0]):
+        clear(parts, 1)
+        add(parts, 1, row, columns)
+        unmerge(parts, 0, parts, 0, parts, 1)
+        valid[row] = defined(parts, 0)
+        if valid[row]:
+            out[row] = lower(parts, 0)

@@ -1,0 +1,420 @@
+"""Where rows go and which windows are due: the structure of runs, without any aggregate in it.
+
+``place_*`` put rows into slices and tell the slot of each; ``plan_*`` slide the windows over the slices and list those that are due;
+``evict`` frees the slices that no window needs any more. Rows are given in an ``order`` that groups them by key, each key's
+rows by time. A function that runs out of slots or of room for windows returns where it stopped, and is called again.
+"""
+
+from __future__ import annotations
+
+from windrow.kernels.layout import NONE, UNSET
+
+
+def append(runs, key, after, stamp):  # type: ignore[no-untyped-def]
+    """A new slice of a key after the given one (NONE: before all others)."""
+    runs.meta[0] -= 1
+    slot = runs.free[runs.meta[0]]
+    runs.stamp[slot] = stamp
+    runs.stop[slot] = stamp
+    runs.leader[slot] = after
+    if after == NONE:
+        newer = runs.first[key]
+        runs.first[key] = slot
+    else:
+        newer = runs.follower[after]
+        runs.follower[after] = slot
+    runs.follower[slot] = newer
+    if newer == NONE:
+        runs.last[key] = slot
+    else:
+        runs.leader[newer] = slot
+    return slot
+
+
+def place_in_slices(runs, order, keys, times, every, at, ranges, slides, offsets, gaps, slot, begin):  # type: ignore[no-untyped-def]
+    """Slices are cut at ``at + k·every`` for each pair of these (Cutty: the starts and ends of all windows)."""
+    start = 0
+    end = 0
+    current = NONE
+    here = NONE
+    for n in range(begin, len(order)):
+        row = order[n]
+        key = keys[row]
+        time = times[row]
+        if key == current and start <= time < end and here != NONE:
+            slot[row] = here
+            continue
+        if runs.meta[0] == 0:
+            return n
+        current = key
+        if gaps:
+            inside = False
+            for w in range(len(ranges)):
+                inside = inside or (time - offsets[w]) % slides[w] < ranges[w]
+            if not inside:
+                slot[row] = NONE
+                here = NONE
+                continue
+        start = time - (time - at[0]) % every[0]
+        end = start + every[0]
+        for c in range(1, len(every)):
+            cut = time - (time - at[c]) % every[c]
+            start = max(start, cut)
+            end = min(end, cut + every[c])
+        c = runs.cursor[key]
+        if c == NONE:
+            c = runs.last[key]
+        if c != NONE and runs.stamp[c] < start:
+            while runs.follower[c] != NONE and runs.stamp[runs.follower[c]] <= start:
+                c = runs.follower[c]
+        else:
+            while c != NONE and runs.stamp[c] > start:
+                c = runs.leader[c]
+        if c == NONE or runs.stamp[c] != start:
+            c = append(runs, key, c, start)
+        runs.cursor[key] = c
+        here = c
+        slot[row] = c
+    return len(order)
+
+
+def place_each(runs, order, keys, stamps, slot, begin):  # type: ignore[no-untyped-def]
+    """Every row is a slice of its own."""
+    for n in range(begin, len(order)):
+        if runs.meta[0] == 0:
+            return n
+        row = order[n]
+        slot[row] = append(runs, keys[row], runs.last[keys[row]], stamps[row])
+    return len(order)
+
+
+def place_in_sessions(runs, order, keys, times, gap, slot, begin):  # type: ignore[no-untyped-def]
+    """Rows no further apart than the gap share a slice."""
+    for n in range(begin, len(order)):
+        row = order[n]
+        key = keys[row]
+        c = runs.last[key]
+        if c == NONE or times[row] - runs.stop[c] > gap:
+            if runs.meta[0] == 0:
+                return n
+            c = append(runs, key, c, times[row])
+        runs.stop[c] = times[row]
+        slot[row] = c
+    return len(order)
+
+
+def number(order, keys, seen, position):  # type: ignore[no-untyped-def]
+    """The position of each row among the rows of its key."""
+    for n in range(len(order)):
+        row = order[n]
+        position[row] = seen[keys[row]]
+        seen[keys[row]] += 1
+
+
+def emit(windows, count, slides, key, which, start, end, lo, hi, times):  # type: ignore[no-untyped-def]
+    """List due windows over the slices lo to hi, and slide to them."""
+    flip = slides.front[which, key] == NONE
+    windows.key[count] = key
+    windows.which[count] = which
+    windows.start[count] = start
+    windows.end[count] = end
+    windows.lo[count] = lo
+    windows.hi[count] = hi
+    windows.back[count] = slides.back[which, key]
+    windows.flip[count] = flip
+    windows.times[count] = times
+    if flip:
+        slides.front[which, key] = hi
+    slides.back[which, key] = hi
+    slides.lo[which, key] = lo
+    return count + 1
+
+
+def pass_by(slides, which, key, slot):  # type: ignore[no-untyped-def]
+    """A window leaves a slice behind; when it leaves the last slice that lcs covers, lcs is used up."""
+    if slides.front[which, key] == slot:
+        slides.front[which, key] = NONE
+
+
+def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets, begin, wake):  # type: ignore[no-untyped-def]
+    """Windows k·every+offset … +range that end at or before the key's limit. ``wake[0]`` becomes the next end.
+
+    ``begin`` is (position in key_order, count of windows listed); returned again when the list is full.
+    """
+    count = 0
+    room = len(windows.key)
+    for position in range(begin, len(key_order)):
+        key = key_order[position]
+        due = limit[key] if len(limit) > 1 else limit[0]
+        for which in range(len(ranges)):
+            if runs.first[key] == NONE:
+                continue
+            p = slides.lo[which, key]
+            k = slides.following[which, key]
+            if p == NONE or k == UNSET:
+                p = runs.first[key]
+            else:
+                while runs.leader[p] != NONE and runs.stamp[runs.leader[p]] >= offsets[which] + k * every[which]:
+                    p = runs.leader[p]
+            back = slides.back[which, key]
+            following = k  # a window that is not due yet may still be preceded by one whose rows are to come
+            while True:
+                if k != UNSET:
+                    while p != NONE and runs.stamp[p] < offsets[which] + k * every[which]:
+                        pass_by(slides, which, key, p)
+                        p = runs.follower[p]
+                if p == NONE:
+                    break
+                earliest = (runs.stamp[p] - offsets[which] - ranges[which]) // every[which] + 1
+                if k == UNSET or earliest > k:
+                    k = earliest
+                    if (runs.stamp[p] - offsets[which]) // every[which] < k:  # in a gap of this window
+                        pass_by(slides, which, key, p)
+                        p = runs.follower[p]
+                        continue
+                end = offsets[which] + k * every[which] + ranges[which]
+                if end > due:
+                    wake[0] = min(wake[0], end)
+                    break
+                if count == room:
+                    slides.following[which, key] = following
+                    slides.lo[which, key] = p
+                    return position, count
+                if slides.front[which, key] == NONE or back == NONE:
+                    back = p
+                h = back
+                while runs.follower[h] != NONE and runs.stamp[runs.follower[h]] < end:
+                    h = runs.follower[h]
+                times = 1
+                f = runs.follower[h]
+                if runs.stamp[p] >= end - ranges[which] + every[which] and (f == NONE or runs.stamp[f] >= end + every[which]):
+                    same = (runs.stamp[p] - offsets[which]) // every[which]  # the last window that begins before p
+                    same = min(same, (due - offsets[which] - ranges[which]) // every[which])
+                    if f != NONE:
+                        same = min(same, (runs.stamp[f] - offsets[which] - ranges[which]) // every[which])
+                    times = same - k + 1
+                count = emit(windows, count, slides, key, which, end - ranges[which], end, p, h, times)
+                back = h
+                k += times
+                following = k
+            slides.following[which, key] = following
+            slides.lo[which, key] = p
+    return len(key_order), count
+
+
+def plan_sessions(runs, slides, windows, key_order, watermark, gap, begin, wake):  # type: ignore[no-untyped-def]
+    """Sessions are due when no row can join them."""
+    count = 0
+    for position in range(begin, len(key_order)):
+        key = key_order[position]
+        p = runs.first[key]
+        while p != NONE:
+            if runs.stamp[p] < slides.following[0, key]:
+                p = runs.follower[p]
+                continue
+            if runs.stop[p] + gap >= watermark:
+                wake[0] = min(wake[0], runs.stop[p] + gap + 1)
+                break
+            if count == len(windows.key):
+                return position, count
+            slides.front[0, key] = NONE
+            slides.following[0, key] = runs.stamp[p] + 1
+            count = emit(windows, count, slides, key, 0, runs.stamp[p], runs.stop[p] + gap, p, p, 1)
+            p = runs.follower[p]
+    return len(key_order), count
+
+
+def plan_tuple_slides(runs, slides, windows, order, keys, times, position, slot, length, every, begin):  # type: ignore[no-untyped-def]
+    """Slide-by-tuple: every ``every``-th row of a key triggers (time - length, time]."""
+    count = 0
+    for n in range(begin, len(order)):
+        row = order[n]
+        if (position[row] + 1) % every != 0:
+            continue
+        if count == len(windows.key):
+            return n, count
+        key = keys[row]
+        end = times[row]
+        p = slides.lo[0, key]
+        if p == NONE:
+            p = runs.first[key]
+        while runs.stamp[p] <= end - length:
+            pass_by(slides, 0, key, p)
+            p = runs.follower[p]
+        h = slot[row]
+        while runs.follower[h] != NONE and runs.stamp[runs.follower[h]] <= end:
+            h = runs.follower[h]
+        count = emit(windows, count, slides, key, 0, end - length, end, p, h, 1)
+    return len(order), count
+
+
+def plan_time_slides(runs, slides, windows, key_order, watermark, length, every, offset, held, begin, wake):  # type: ignore[no-untyped-def]
+    """Slide-by-time: at every boundary that follows new rows, the last ``length`` rows. ``held`` counts lo … back."""
+    count = 0
+    for position in range(begin, len(key_order)):
+        key = key_order[position]
+        back = slides.back[0, key]
+        h = runs.first[key] if back == NONE else runs.follower[back]
+        while h != NONE:
+            end = runs.stamp[h] - (runs.stamp[h] - offset) % every + every
+            if end > watermark:
+                wake[0] = min(wake[0], end)
+                break
+            if count == len(windows.key):
+                return position, count
+            p = slides.lo[0, key]
+            if p == NONE:
+                p = h
+            held[key] += 1
+            while runs.follower[h] != NONE and runs.stamp[runs.follower[h]] < end:
+                h = runs.follower[h]
+                held[key] += 1
+            while held[key] > length:
+                pass_by(slides, 0, key, p)
+                p = runs.follower[p]
+                held[key] -= 1
+            count = emit(windows, count, slides, key, 0, runs.stamp[p], end, p, h, 1)
+            h = runs.follower[h]
+    return len(key_order), count
+
+
+def plan_deltas(runs, slides, windows, order, keys, values, slot, length, every, trigger, begin):  # type: ignore[no-untyped-def]
+    """Delta: a row more than ``every`` above the last trigger triggers [value - length, value).
+
+    ``trigger`` is [set?, last trigger, last value] per key. Returns (NONE, row) for a value that decreases.
+    """
+    count = 0
+    for n in range(begin, len(order)):
+        row = order[n]
+        key = keys[row]
+        value = values[row]
+        if trigger[0, key] == 0:
+            trigger[0, key] = 1
+            trigger[1, key] = value
+            trigger[2, key] = value
+            continue
+        if value < trigger[2, key]:
+            return NONE, row
+        if value - trigger[1, key] > every:
+            if count == len(windows.key):
+                return n, count
+            trigger[1, key] = value
+            h = runs.leader[slot[row]]
+            p = slides.lo[0, key]
+            if p == NONE:
+                p = runs.first[key]
+            while p != slot[row] and runs.stamp[p] < value - length:
+                pass_by(slides, 0, key, p)
+                p = runs.follower[p]
+            if p != slot[row]:
+                count = emit(windows, count, slides, key, 0, value - length, value, p, h, 1)
+            else:
+                slides.lo[0, key] = p
+                slides.front[0, key] = NONE
+        trigger[2, key] = value
+    return len(order), count
+
+
+def evict(runs, slides, key, bound):  # type: ignore[no-untyped-def]
+    """Free the slices of a key before the bound."""
+    p = runs.first[key]
+    while p != NONE and runs.stamp[p] < bound:
+        newer = runs.follower[p]
+        for which in range(slides.lo.shape[0]):
+            if slides.front[which, key] == p:
+                slides.front[which, key] = NONE
+            if slides.back[which, key] == p:
+                slides.back[which, key] = NONE
+            if slides.lo[which, key] == p:
+                slides.lo[which, key] = newer
+        if runs.cursor[key] == p:
+            runs.cursor[key] = NONE
+        runs.free[runs.meta[0]] = p
+        runs.meta[0] += 1
+        p = newer
+    runs.first[key] = p
+    if p == NONE:
+        runs.last[key] = NONE
+    else:
+        runs.leader[p] = NONE
+
+
+def evict_slices(runs, slides, key_order, ranges, every, offsets):  # type: ignore[no-untyped-def]
+    """Free what lies before the next window of every specification."""
+    for position in range(len(key_order)):
+        key = key_order[position]
+        if runs.first[key] == NONE:
+            continue
+        bound = runs.stamp[runs.last[key]] + 1
+        for which in range(len(ranges)):
+            k = slides.following[which, key]
+            if k == UNSET:
+                bound = runs.stamp[runs.first[key]]
+            else:
+                bound = min(bound, offsets[which] + k * every[which])
+        evict(runs, slides, key, bound)
+
+
+def evict_below(runs, slides, key_order, bounds):  # type: ignore[no-untyped-def]
+    """Free the slices before each key's bound."""
+    for position in range(len(key_order)):
+        key = key_order[position]
+        if runs.first[key] != NONE:
+            evict(runs, slides, key, bounds[key] if len(bounds) > 1 else bounds[0])
+
+
+def evict_before_lo(runs, slides, key_order):  # type: ignore[no-untyped-def]
+    """Free the slices before the first one of the last window (stamps may be equal there)."""
+    for position in range(len(key_order)):
+        key = key_order[position]
+        lo = slides.lo[0, key]
+        while lo != NONE and runs.first[key] != lo:
+            p = runs.first[key]
+            if runs.cursor[key] == p:
+                runs.cursor[key] = NONE
+            runs.first[key] = runs.follower[p]
+            runs.leader[runs.first[key]] = NONE
+            runs.free[runs.meta[0]] = p
+            runs.meta[0] += 1
+
+
+def walk(runs, key_order, lengths, slots):  # type: ignore[no-untyped-def]
+    """The slots of all runs, key after key, oldest first, and how many each key has."""
+    n = 0
+    for position in range(len(key_order)):
+        slot = runs.first[key_order[position]]
+        while slot != NONE:
+            slots[n] = slot
+            n += 1
+            lengths[position] += 1
+            slot = runs.follower[slot]
+
+
+def group_by_key(keys, starts, order, grouped):  # type: ignore[no-untyped-def]
+    """``grouped`` becomes ``order`` sorted by key, stable; ``starts`` (keys + 1 zeros) is used up."""
+    for n in range(len(order)):
+        starts[keys[order[n]] + 1] += 1
+    for key in range(1, len(starts)):
+        starts[key] += starts[key - 1]
+    for n in range(len(order)):
+        row = order[n]
+        grouped[starts[keys[row]]] = row
+        starts[keys[row]] += 1
+
+
+def tally(first, times, counts):  # type: ignore[no-untyped-def]
+    """How many windows end at each of a range of ends; ``first`` is the index of an entry's first end."""
+    for entry in range(len(first)):
+        counts[first[entry]] += 1
+        counts[first[entry] + times[entry]] -= 1
+    for end in range(1, len(counts)):
+        counts[end] += counts[end - 1]
+
+
+def spread(first, times, following, source, target):  # type: ignore[no-untyped-def]
+    """Entries in the order of keys become windows in the order of ends, then keys; ``following`` is the next place of each end."""
+    for entry in range(len(first)):
+        value = source[entry]
+        for end in range(first[entry], first[entry] + times[entry]):
+            target[following[end]] = value
+            following[end] += 1

@@ -1,0 +1,81 @@
+"""Rows into slices, slices into window results: what an aggregate does once the structure of runs is known.
+
+The final aggregation is the boundary aggregator's: the slices of a window are ``lcs`` of its first slice, right-to-left up to a
+boundary, combined with ``csa``, left-to-right from there (Zhang, Akbarinia, Toumani, KDD 2021). The boundary moves to the window's end
+when the window has slid past it, so a slide costs fewer than three combines, amortised, for windows of any shape.
+"""
+
+from __future__ import annotations
+
+from windrow.kernels.layout import NONE
+from windrow.kernels.slots import add, clear, copy, defined, lower, merge
+
+
+def absorb(parts, slot, columns, valid, rows):  # type: ignore[no-untyped-def]
+    """Rows into their slices, in the order of arrival; a row with a null input or without a slice is ignored."""
+    if len(valid) == 0:
+        for row in range(rows):
+            if slot[row] != NONE:
+                add(parts, slot[row], row, columns)
+    else:
+        for row in range(rows):
+            if slot[row] != NONE and valid[row]:
+                add(parts, slot[row], row, columns)
+
+
+def absorb_partials(parts, slot, incoming):  # type: ignore[no-untyped-def]
+    """Ready-made partials into their slices."""
+    for row in range(len(slot)):
+        if slot[row] != NONE:
+            merge(parts, slot[row], parts, slot[row], incoming, row)
+
+
+def slide(parts, lcs, csa, scratch, follower, leader, lo, hi, back, flip, shift, at, out, ok, count):  # type: ignore[no-untyped-def]
+    """The results of due windows, in the order in which they were planned."""
+    for w in range(count):
+        base = shift[w]
+        c = at[w]
+        if flip[w]:
+            s = hi[w]
+            copy(lcs, base + s, parts, s)
+            while s != lo[w]:
+                older = leader[s]
+                merge(lcs, base + older, parts, older, lcs, base + s)
+                s = older
+            clear(csa, c)
+        else:
+            s = back[w]
+            while s != hi[w]:
+                s = follower[s]
+                merge(csa, c, csa, c, parts, s)
+        merge(scratch, 0, lcs, base + lo[w], csa, c)
+        ok[w] = defined(scratch, 0)
+        if ok[w]:
+            out[w] = lower(scratch, 0)
+
+
+def wipe(parts, slots, begin, end):  # type: ignore[no-untyped-def]
+    """Freed slots become the identity again."""
+    for n in range(begin, end):
+        clear(parts, slots[n])
+
+
+def rebuild(parts, lcs, csa, follower, leader, lo, front, back, slots, keys, count):  # type: ignore[no-untyped-def]
+    """lcs and csa of every window over every run, as they were, from the slices."""
+    for which in range(lo.shape[0]):
+        for key in range(count):
+            s = front[which, key]
+            if s == NONE:
+                continue
+            base = which * slots
+            copy(lcs, base + s, parts, s)
+            while s != lo[which, key]:
+                older = leader[s]
+                merge(lcs, base + older, parts, older, lcs, base + s)
+                s = older
+            at = which * keys + key
+            clear(csa, at)
+            s = front[which, key]
+            while s != back[which, key]:
+                s = follower[s]
+                merge(csa, at, csa, at, parts, s)

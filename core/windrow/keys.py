@@ -1,0 +1,109 @@
+"""Keys as small integers: every distinct key gets the next number, and keeps it.
+
+>>> import pyarrow as pa
+>>> keys = Keys([pa.field("plug", pa.string())])
+>>> keys.number(pa.table({"plug": ["b", "a", None, "b"]})).tolist()
+[0, 1, 2, 0]
+>>> [keys.values[number] for number in keys.order]
+[(None,), ('a',), ('b',)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+NAN = float("nan")
+
+
+class Keys:
+    """The keys seen so far. A key is a tuple of values, one per key column; null is a value like any other."""
+
+    def __init__(self, fields: Sequence[pa.Field]) -> None:
+        self.fields = tuple(fields)
+        self.values: list[tuple[Any, ...]] = []
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._columns: list[pa.Array] | None = None
+        self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        if not fields:
+            self.add(())
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def add(self, key: tuple[Any, ...]) -> int:
+        """The number of a key, new or known."""
+        key = tuple(NAN if value != value else value for value in key)
+        number = self._numbers.setdefault(key, len(self.values))
+        if number == len(self.values):
+            self.values.append(key)
+            self._columns = None
+        return number
+
+    def number(self, data: pa.Table | pa.RecordBatch) -> NDArray[np.int64]:
+        """The key number of each row."""
+        rows = data.num_rows
+        if not self.fields or not rows:
+            return np.zeros(rows, dtype=np.int64)
+        codes, distinct = _encode(data.column(self.fields[0].name))
+        values = [(value,) for value in distinct]
+        for field in self.fields[1:]:
+            more, further = _encode(data.column(field.name))
+            codes, pairs = _encode(pa.array(codes * len(further) + more))
+            values = [(*values[pair // len(further)], further[pair % len(further)]) for pair in pairs]
+        numbers = np.fromiter((self.add(value) for value in values), dtype=np.int64, count=len(values))
+        taken: NDArray[np.int64] = numbers[codes]
+        return taken
+
+    def columns(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
+        """The key columns of the given key numbers."""
+        return [column.take(pa.array(numbers)) for column in self._table()]
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """All key numbers in the order of their values: null, then values, then NaN, column by column."""
+        if len(self._order) != len(self):
+            if not self.fields:
+                self._order = np.zeros(1, dtype=np.int64)
+            else:
+                columns: dict[str, Any] = {}
+                for position, column in enumerate(self._table()):
+                    columns[f"{position} null"] = pc.is_valid(column).cast(pa.int8())
+                    columns[f"{position}"] = column
+                ascending = [(name, "ascending") for name in columns]
+                order = pc.sort_indices(pa.table(columns), ascending)
+                self._order = np.asarray(order, dtype=np.int64)
+        return self._order
+
+    def ranks(self) -> NDArray[np.int64]:
+        """The position of each key number in :attr:`order`."""
+        ranks = np.empty(len(self), dtype=np.int64)
+        ranks[self.order] = np.arange(len(self))
+        return ranks
+
+    def _table(self) -> list[pa.Array]:
+        if self._columns is None:
+            plain = [_plain(field.type) for field in self.fields]
+            self._columns = [pa.array([key[c] for key in self.values], type=type_) for c, type_ in enumerate(plain)]
+        return self._columns
+
+
+def _encode(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
+    """Codes of the rows, and the distinct values they stand for."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    encoded = column.dictionary_encode(null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    return np.asarray(encoded.indices, dtype=np.int64), encoded.dictionary.to_pylist()
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    return type_.value_type if pa.types.is_dictionary(type_) else type_

@@ -1,0 +1,253 @@
+"""The state of all keys: runs of slices, the windows that slide over them, and one tower of partials per aggregate.
+
+:class:`State` owns the arrays and lets them grow; what happens in them is in :mod:`windrow.kernels.runs` (structure) and
+:mod:`windrow.kernels.slide` (aggregates). A :class:`Discipline` says for one kind of window how rows become slices, which windows
+are due, and which slices no window needs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from windrow.aggregates import arrow
+from windrow.aggregates.algebra import Monoid
+from windrow.errors import AggregateError, ArithmeticOverflow
+from windrow.kernels import runs as runs_kernels
+from windrow.kernels import slide as slide_kernels
+from windrow.kernels.layout import NONE, UNSET, Runs, Slides, Windows
+from windrow.kernels.slots import allocate, slots
+from windrow.kernels.specialise import specialise
+
+Ints = NDArray[np.int64]
+ROOM = 1 << 20
+"""How many due windows are planned and computed at a time."""
+
+
+class Tower:
+    """One aggregate's partials: of every slice, and the lcs and csa of every window over every run."""
+
+    def __init__(self, name: str, monoid: Monoid, columns: tuple[str, ...], compiled: bool) -> None:
+        self.name, self.monoid, self.columns = name, monoid, columns
+        self.kernels = specialise(slide_kernels, slots(monoid), compiled=compiled and monoid.typed)
+        self.parts = allocate(monoid, 0)
+        self.lcs = allocate(monoid, 0)
+        self.csa = allocate(monoid, 0)
+        self.scratch = allocate(monoid, 1)
+
+    def absorb(self, data: pa.Table | pa.RecordBatch, slot: Ints) -> None:
+        """Rows into their slices."""
+        columns, valid = [], np.empty(0, dtype=np.bool_)
+        for name in self.columns:
+            values, ok = arrow.to_numpy(data.column(name))
+            columns.append(values)
+            if ok is not None:
+                valid = ok if len(valid) == 0 else valid & ok
+        with _Explained(self, columns, valid):
+            self.kernels.absorb(self.parts, slot, tuple(columns), valid, len(slot))
+
+    def absorb_partials(self, incoming: tuple[Any, ...], slot: Ints) -> None:
+        """Ready-made partials into their slices."""
+        self.kernels.absorb_partials(self.parts, slot, incoming)
+
+    def slide(self, runs: Runs, due: Windows, shift: Ints, at: Ints, count: int) -> tuple[Any, Any]:
+        """The results of due windows and which of them are not null."""
+        dtype = arrow.physical_dtype(self.monoid.output)
+        out = np.zeros(count, dtype=dtype)
+        ok = np.zeros(count, dtype=np.bool_)
+        try:
+            self.kernels.slide(
+                self.parts, self.lcs, self.csa, self.scratch, runs.follower, runs.leader,
+                due.lo, due.hi, due.back, due.flip, shift, at, out, ok, count,
+            )  # fmt: skip
+        except OverflowError as cause:
+            raise ArithmeticOverflow(
+                f"{self.name}: {self.monoid.name} does not fit {self.monoid.output}; cast its column to float64 or decimal first"
+            ) from cause
+        return out, ok
+
+    def partial(self, slot: int) -> Any:
+        """The partial of one slice."""
+        return tuple(part[slot] for part in self.parts) if self.monoid.typed else self.parts[0][slot]
+
+
+class _Explained:
+    """Turns an error that a user's function raised into one that names the aggregate and the row."""
+
+    def __init__(self, tower: Tower, columns: list[Any], valid: Any) -> None:
+        self.tower, self.columns, self.valid = tower, columns, valid
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not isinstance(error, Exception):
+            return
+        tower, where = self.tower, ""
+        partial = tower.monoid.identity
+        for row in range(len(self.columns[0]) if self.columns else 0):
+            values = tuple(column[row] for column in self.columns)
+            try:
+                if len(self.valid) == 0 or self.valid[row]:
+                    partial = tower.monoid.combine(partial, tower.monoid.lift(*values))
+            except Exception:
+                where = f" at row {row}, for {', '.join(repr(value) for value in values)}"
+                break
+        raise AggregateError(f"{tower.name}: {tower.monoid.name} raised {type(error).__name__}{where}: {error}") from error
+
+
+class State:
+    """All runs, for a number of windows that share the slices."""
+
+    def __init__(self, towers: list[Tower], windows: int, *, compiled: bool, stamps: Any = np.int64, first_window: int = UNSET) -> None:
+        self.towers = towers
+        self.compiled = compiled
+        self.kernels: SimpleNamespace = specialise(runs_kernels, {}, compiled=compiled)
+        self.slots, self.keys, self.windows = 0, 0, windows
+        self.first_window = first_window
+        self.pool: Executor | None = None
+        self.runs = Runs(
+            stamp=np.empty(0, stamps), stop=np.empty(0, stamps), follower=_none(0), leader=_none(0),
+            free=_none(0), meta=np.zeros(1, np.int64), first=_none(0), last=_none(0), cursor=_none(0),
+        )  # fmt: skip
+        self.slides = Slides(
+            following=np.empty((windows, 0), np.int64), lo=_none(windows, 0), front=_none(windows, 0), back=_none(windows, 0)
+        )
+        self.grow_slots(1024)
+
+    def ensure_keys(self, keys: int) -> None:
+        """Room for this many keys."""
+        if keys <= self.keys:
+            return
+        room = max(keys, 2 * self.keys, 64)
+        self.runs = self.runs._replace(
+            first=_longer(self.runs.first, room), last=_longer(self.runs.last, room), cursor=_longer(self.runs.cursor, room)
+        )
+        self.slides = Slides(
+            following=_wider(self.slides.following, room, self.first_window),
+            lo=_wider(self.slides.lo, room, NONE),
+            front=_wider(self.slides.front, room, NONE),
+            back=_wider(self.slides.back, room, NONE),
+        )
+        old, self.keys = self.keys, room
+        for tower in self.towers:
+            csa = allocate(tower.monoid, self.windows * room)
+            for which in range(self.windows):
+                for new, known in zip(csa, tower.csa, strict=True):
+                    new[which * room : which * room + old] = known[which * old : (which + 1) * old]
+            tower.csa = csa
+
+    def grow_slots(self, slots: int = 0) -> None:
+        """Room for more slices: at least this many in all, or twice as many as now."""
+        old, room = self.slots, max(slots, 2 * self.slots)
+        runs = self.runs
+        free = _longer(runs.free, room)
+        top = int(runs.meta[0])
+        free[top : top + room - old] = np.arange(room - 1, old - 1, -1)
+        runs.meta[0] = top + room - old
+        self.runs = runs._replace(
+            stamp=_longer(runs.stamp, room), stop=_longer(runs.stop, room), follower=_longer(runs.follower, room),
+            leader=_longer(runs.leader, room), free=free,
+        )  # fmt: skip
+        self.slots = room
+        for tower in self.towers:
+            tower.parts = _grown(tower.monoid, tower.parts, room)
+            lcs = allocate(tower.monoid, self.windows * room)
+            for which in range(self.windows):
+                for new, known in zip(lcs, tower.lcs, strict=True):
+                    new[which * room : which * room + old] = known[which * old : (which + 1) * old]
+            tower.lcs = lcs
+
+    def place(self, place: Callable[[Runs, Ints, int], int], order: Ints, rows: int) -> Ints:
+        """The slot of each row; ``place(runs, slot, begin)`` is called until it has placed them all."""
+        slot = np.full(rows, NONE, dtype=np.int64)
+        begin = 0
+        while (begin := int(place(self.runs, slot, begin))) < len(order):
+            self.grow_slots()
+        return slot
+
+    def due(self, plan: Callable[[Windows, int], tuple[int, int]], end: int, room: int = ROOM) -> Iterator[Due]:
+        """Due windows with their results, in batches; ``plan(windows, begin)`` is called until it reaches the end."""
+        begin = 0
+        while begin < end:
+            windows = _windows(room, self.runs.stamp.dtype)
+            begin, count = plan(windows, begin)
+            if begin == NONE:
+                raise IndexError(count)
+            if count:
+                yield self._results(windows, count)
+
+    def _results(self, windows: Windows, count: int) -> Due:
+        which = windows.which[:count]
+        shift = which * self.slots
+        at = which * self.keys + windows.key[:count]
+        mapped = map if self.pool is None or count < 10_000 else self.pool.map
+        slid = mapped(lambda tower: tower.slide(self.runs, windows, shift, at, count), self.towers)
+        results = {tower.name: result for tower, result in zip(self.towers, slid, strict=True)}
+        cut = Windows(*(column[:count] for column in windows))
+        return Due(cut.key, which, cut.start, cut.end, cut.times, results)
+
+    def evict(self, evict: Callable[[Runs, Slides], None]) -> None:
+        """Free slices, and make their slots the identity again."""
+        before = int(self.runs.meta[0])
+        evict(self.runs, self.slides)
+        after = int(self.runs.meta[0])
+        for tower in self.towers:
+            tower.kernels.wipe(tower.parts, self.runs.free, before, after)
+
+    def run(self, key: int) -> Ints:
+        """The slots of a key, oldest first."""
+        slots, slot = [], int(self.runs.first[key])
+        while slot != NONE:
+            slots.append(slot)
+            slot = int(self.runs.follower[slot])
+        return np.array(slots, dtype=np.int64)
+
+
+class Due:
+    """A batch of results: windows of keys, and for each aggregate its values and which of them are not null.
+
+    An entry stands for ``times`` windows in a row, each one slide later, with the same result.
+    """
+
+    def __init__(
+        self, key: Any, which: Any, start: Any, end: Any, times: Any, results: Mapping[str, tuple[Any, Any]]
+    ) -> None:
+        self.key, self.which, self.start, self.end, self.times, self.results = key, which, start, end, times, results
+
+
+def _windows(room: int, stamps: Any) -> Windows:
+    slot = lambda: np.empty(room, np.int32)  # noqa: E731
+    return Windows(
+        key=np.empty(room, np.int64), which=np.empty(room, np.int64), start=np.empty(room, stamps), end=np.empty(room, stamps),
+        lo=slot(), hi=slot(), back=slot(), flip=np.empty(room, np.bool_), times=np.empty(room, np.int64),
+    )  # fmt: skip
+
+
+def _none(*shape: int) -> NDArray[np.int32]:
+    return np.full(shape, NONE, dtype=np.int32)
+
+
+def _longer(array: Any, room: int) -> Any:
+    longer = np.full(room, NONE, dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def _wider(array: Any, room: int, fill: int) -> Any:
+    wider = np.full((array.shape[0], room), fill, dtype=array.dtype)
+    wider[:, : array.shape[1]] = array
+    return wider
+
+
+def _grown(monoid: Monoid, parts: tuple[Any, ...], room: int) -> tuple[Any, ...]:
+    grown = allocate(monoid, room)
+    for new, known in zip(grown, parts, strict=True):
+        new[: len(known)] = known
+    return grown
