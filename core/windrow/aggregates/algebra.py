@@ -1,7 +1,8 @@
 """What an aggregate is: ``lift``, ``combine``, ``lower``, an identity, and the properties it declares.
 
-An :class:`Aggregate` is what a user writes in a query: ``Max("load")``. Bound to the types of its input columns it is
-a :class:`Monoid`: the functions that compute it, over partials of a fixed schema (compiled) or Python objects.
+An :class:`Aggregate` is what a user writes in a query: ``Max("load")``. Bound to the types of its input
+columns it is a :class:`Monoid`: the functions that compute it, over partials of a fixed schema (compiled)
+or Python objects.
 
 >>> import windrow as wr
 >>> largest = wr.Max("load").bind()
@@ -20,7 +21,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -50,18 +52,20 @@ class Field(NamedTuple):
             dtype, width = np.dtype(object), -1
         if dtype.kind not in "iufb" or width < 0 or (rest and width == 0):
             raise AggregateError(
-                f"partial field {name!r} has the type {spec!r}; expected a numpy number type such as 'f8', 'i8' or 'u1', "
-                "with an optional length as in 'f8[10]'"
+                f"partial field {name!r} has the type {spec!r}; expected a numpy number type such as 'f8', "
+                "'i8' or 'u1', with an optional length as in 'f8[10]'"
             )
         return cls(name, dtype, width)
 
 
 @dataclass(frozen=True)
 class SliceSql:
-    """How an engine's SQL computes a slice's partial: one expression per field, over ``{0}``, ``{1}`` … the input columns.
+    """How an engine's SQL computes a slice's partial: one expression per field, over ``{0}``, ``{1}`` … the
+    input columns.
 
-    ``NULL`` stands for the field's identity. ``flink`` is given where Flink's SQL differs from Spark's, ``engines`` names
-    those whose arithmetic keeps our null and NaN rules, and ``exact`` is false if the engine rounds more than we do.
+    ``NULL`` stands for the field's identity. ``flink`` is given where Flink's SQL differs from Spark's,
+    ``engines`` names those whose arithmetic keeps our null and NaN rules, and ``exact`` is false if the
+    engine rounds more than we do.
     """
 
     fields: Mapping[str, str]
@@ -84,10 +88,11 @@ class SliceSql:
 class Monoid:
     """An aggregate bound to the types of its inputs.
 
-    ``combine`` is associative and ``identity`` is neutral for it. ``defined(partial)`` is false when the result is null.
-    A typed partial is a tuple with one entry per field; an untyped one (``fields is None``) is any Python object, which
-    the functions must treat as immutable. ``add`` and ``merge`` are optional in-place forms for wide partials:
-    ``add(parts, i, *values)`` absorbs a row into slot ``i``; ``merge(dst, i, a, j, b, k)`` puts ``a[j] ⊕ b[k]`` into ``dst[i]``.
+    ``combine`` is associative and ``identity`` is neutral for it. ``defined(partial)`` is false when the
+    result is null. A typed partial is a tuple with one entry per field; an untyped one (``fields is None``)
+    is any Python object, which the functions must treat as immutable. ``add`` and ``merge`` are optional
+    in-place forms for wide partials: ``add(parts, i, *values)`` absorbs a row into slot ``i``; ``merge(dst,
+    i, a, j, b, k)`` puts ``a[j] ⊕ b[k]`` into ``dst[i]``.
     """
 
     name: str
@@ -114,8 +119,9 @@ class Monoid:
 
     @property
     def compiles(self) -> bool:
-        """Are both its partials and its results numbers, so that a whole kernel, ``lower`` included, can be compiled?"""
-        return self.typed and arrow.physical_dtype(self.output) != object
+        """Are both its partials and its results numbers, so that a whole kernel, ``lower`` included, can be
+        compiled?"""
+        return self.typed and arrow.physical_dtype(self.output).kind != "O"
 
     @property
     def invertible(self) -> bool:
@@ -157,19 +163,22 @@ class Monoid:
 
 
 def counted(monoid: Monoid) -> Monoid:
-    """The same monoid with a count of absorbed rows in its partial, so that a window of nulls is known to be null."""
+    """The same monoid with a count of absorbed rows in its partial, so that a window of nulls is known to
+    be null."""
     if monoid.defined is not None:
         return monoid
     if monoid.fields is None:
         return _counted_objects(monoid)
     inner = {"inner_lift": monoid.lift, "inner_combine": monoid.combine, "inner_lower": monoid.lower}
     linked = {name: link(function, inner) for name, function in _COUNTED.items()}
-    in_place: dict[str, Callable[..., None]] = {}
+    if monoid.selective:
+        linked["combine"] = link(_marked_combine, inner)
+    in_place: dict[str, Any] = {}
     if monoid.add is not None and monoid.merge is not None:
         wide = {"inner_add": monoid.add, "inner_merge": monoid.merge}
         in_place = {"add": link(_counted_add, wide), "merge": link(_counted_merge, wide)}
     invert = monoid.invert and link(_counted_invert, {"inner_invert": monoid.invert})
-    sql = monoid.sql and _counted_sql(monoid.sql)
+    sql = monoid.sql and _counted_sql(monoid.sql, monoid.selective)
     return dataclasses.replace(
         monoid,
         fields=(*monoid.fields, Field("n", np.dtype(np.int64))),
@@ -179,7 +188,6 @@ def counted(monoid: Monoid) -> Monoid:
         lower=linked["lower"],
         defined=_counted_defined,
         invert=invert,
-        selective=False,
         sql=sql,
         **in_place,
     )
@@ -191,15 +199,15 @@ def link(template: Callable[..., Any], names: Mapping[str, Any]) -> Callable[...
     Both the interpreter and the compiler then see an ordinary function that calls ordinary functions.
     """
     code, defaults = template.__code__, template.__defaults__
-    return type(template)(code, {**template.__globals__, **names}, template.__name__, defaults)
+    return FunctionType(code, {**template.__globals__, **names}, template.__name__, defaults)
 
 
 @dataclass(frozen=True)
 class Aggregate:
     """What a query asks for: a kind of aggregate, the columns it reads, its parameters.
 
-    A subclass is a frozen dataclass whose fields named in ``inputs`` hold column names; it says how to ``dense``-ly compute
-    over columns without nulls, and everything else follows.
+    A subclass is a frozen dataclass whose fields named in ``inputs`` hold column names; it says how to
+    ``dense``-ly compute over columns without nulls, and everything else follows.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("column",)
@@ -253,7 +261,11 @@ class Aggregate:
     def described(self) -> dict[str, Any]:
         """As :meth:`to_dict`, for people to compare: the class need not be importable."""
         cls = type(self)
-        kind = cls.__name__ if Aggregate.kinds.get(cls.__name__) is cls else f"{cls.__module__}:{cls.__qualname__}"
+        kind = (
+            cls.__name__
+            if Aggregate.kinds.get(cls.__name__) is cls
+            else f"{cls.__module__}:{cls.__qualname__}"
+        )
         parameters = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         given = {name: value for name, value in parameters.items() if value is not None}
         return {"kind": kind, **{k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}}
@@ -271,23 +283,32 @@ def aggregate_from_dict(form: Mapping[str, Any]) -> Aggregate:
             for part in path.split("."):
                 cls = getattr(cls, part)
         except (ImportError, AttributeError) as cause:
-            raise QueryError(f"aggregate {kind!r} cannot be imported ({cause}); make its module importable here") from cause
+            raise QueryError(
+                f"aggregate {kind!r} cannot be imported ({cause}); make its module importable here"
+            ) from cause
     if not (isinstance(cls, type) and issubclass(cls, Aggregate)):
         known = ", ".join(sorted(Aggregate.kinds))
-        raise QueryError(f"unknown aggregate kind {kind!r}; expected one of {known}, or 'module:Class' of your own")
+        raise QueryError(
+            f"unknown aggregate kind {kind!r}; expected one of {known}, or 'module:Class' of your own"
+        )
     try:
         made: Aggregate = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()})
     except TypeError as cause:
-        raise QueryError(f"aggregate {kind!r} does not take these parameters: {sorted(parameters)} ({cause})") from cause
+        raise QueryError(
+            f"aggregate {kind!r} does not take these parameters: {sorted(parameters)} ({cause})"
+        ) from cause
     return made
 
 
 def dtype_of(type_: pa.DataType, aggregate: Aggregate, *, numeric: bool = True) -> np.dtype[Any]:
-    """The physical type of an input column; an error that names the aggregate if it must be a number and is not."""
+    """The physical type of an input column; an error that names the aggregate if it must be a number and is
+    not."""
     dtype = arrow.physical_dtype(type_)
     types = pa.types
     if numeric and not (types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_)):
-        raise AggregateError(f"{aggregate.label} needs a numeric column, got {type_}; cast it to a number first")
+        raise AggregateError(
+            f"{aggregate.label} needs a numeric column, got {type_}; cast it to a number first"
+        )
     return dtype
 
 
@@ -309,15 +330,20 @@ inner_lift = inner_combine = inner_lower = inner_invert = inner_add = inner_merg
 
 
 def _counted_lift(*values: Any) -> Partial:
-    return inner_lift(*values) + (1,)
+    return inner_lift(*values) + (1,)  # noqa: RUF005
 
 
 def _counted_combine(a: Partial, b: Partial) -> Partial:
-    return inner_combine(a[:-1], b[:-1]) + (a[-1] + b[-1],)
+    return inner_combine(a[:-1], b[:-1]) + (a[-1] + b[-1],)  # noqa: RUF005
+
+
+def _marked_combine(a: Partial, b: Partial) -> Partial:
+    """A selective aggregate only marks that there was a row, so that the result is still one of the two."""
+    return inner_combine(a[:-1], b[:-1]) + (max(a[-1], b[-1]),)  # noqa: RUF005
 
 
 def _counted_invert(a: Partial, b: Partial) -> Partial:
-    return inner_invert(a[:-1], b[:-1]) + (a[-1] - b[-1],)
+    return inner_invert(a[:-1], b[:-1]) + (a[-1] - b[-1],)  # noqa: RUF005
 
 
 def _counted_lower(p: Partial) -> Any:
@@ -338,8 +364,8 @@ def _counted_merge(dst: Any, i: int, a: Any, j: int, b: Any, k: int) -> None:
     dst[-1][i] = a[-1][j] + b[-1][k]
 
 
-def _counted_sql(sql: SliceSql) -> SliceSql:
-    n = {"n": "count({0})"}
+def _counted_sql(sql: SliceSql, selective: bool) -> SliceSql:
+    n = {"n": "case when count({0}) > 0 then 1 else 0 end" if selective else "count({0})"}
     return dataclasses.replace(
         sql, fields={**sql.fields, **n}, flink=None if sql.flink is None else {**sql.flink, **n}
     )
@@ -349,8 +375,10 @@ _COUNTED = {"lift": _counted_lift, "combine": _counted_combine, "lower": _counte
 
 
 def _counted_objects(monoid: Monoid) -> Monoid:
-    """Objects carry ``None`` for "no row yet"."""
+    """Objects carry ``None`` for "no row yet"; those that can be taken back have to be counted."""
     lift, combine, lower, invert = monoid.lift, monoid.combine, monoid.lower, monoid.invert
+    if invert is not None:
+        return _counted_tuples(monoid)
 
     def combine_some(a: Partial, b: Partial) -> Partial:
         return b if a is None else a if b is None else combine(a, b)
@@ -365,5 +393,26 @@ def _counted_objects(monoid: Monoid) -> Monoid:
         combine=combine_some,
         lower=lower_some,
         defined=lambda p: p is not None,
-        invert=None if invert is None else lambda a, b: a if b is None else invert(a, b),
+    )
+
+
+def _counted_tuples(monoid: Monoid) -> Monoid:
+    nothing = (monoid.identity, 0)
+    lift, combine, lower, invert = monoid.lift, monoid.combine, monoid.lower, monoid.invert
+
+    def combine_some(a: Partial, b: Partial) -> Partial:
+        return b if a[1] == 0 else a if b[1] == 0 else (combine(a[0], b[0]), a[1] + b[1])
+
+    def invert_some(a: Partial, b: Partial) -> Partial:
+        return a if b[1] == 0 else nothing if a[1] == b[1] else (invert(a[0], b[0]), a[1] - b[1])  # type: ignore[misc]
+
+    return dataclasses.replace(
+        monoid,
+        identity=nothing,
+        lift=lambda *values: (lift(*values), 1),
+        combine=combine_some,
+        lower=lambda p: lower(p[0]),
+        defined=lambda p: p[1] > 0,
+        invert=invert_some,
+        selective=False,
     )

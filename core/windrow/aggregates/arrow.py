@@ -14,13 +14,13 @@ booleans are bytes) with an optional validity array, or, for everything else, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 Array = np.ndarray[Any, Any]
-Column = pa.Array | pa.ChunkedArray
+Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 
 def physical_dtype(type_: pa.DataType) -> np.dtype[Any]:
@@ -30,8 +30,14 @@ def physical_dtype(type_: pa.DataType) -> np.dtype[Any]:
     if pa.types.is_float16(type_):
         return np.dtype(np.float32)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
-        return np.dtype(type_.to_pandas_dtype())
-    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_) or pa.types.is_time64(type_) or pa.types.is_date64(type_):
+        numeric: np.dtype[Any] = np.dtype(type_.to_pandas_dtype())
+        return numeric
+    if (
+        pa.types.is_timestamp(type_)
+        or pa.types.is_duration(type_)
+        or pa.types.is_time64(type_)
+        or pa.types.is_date64(type_)
+    ):
         return np.dtype(np.int64)
     if pa.types.is_date32(type_) or pa.types.is_time32(type_):
         return np.dtype(np.int32)
@@ -45,7 +51,7 @@ def to_numpy(column: Column) -> tuple[Array, Array | None]:
     valid = None
     if array.null_count:
         valid = array.is_valid().to_numpy(zero_copy_only=False)
-    if dtype == object:
+    if dtype.kind == "O":
         values = np.empty(len(array), dtype=object)
         values[:] = _list_cells(array.to_pylist())
         return values, valid
@@ -61,7 +67,7 @@ def to_numpy(column: Column) -> tuple[Array, Array | None]:
 def from_numpy(values: Array, valid: Array | None, type_: pa.DataType) -> pa.Array:
     """An Arrow array of the given type from physical values; entries that are not valid become null."""
     dtype = physical_dtype(type_)
-    if dtype == object:
+    if dtype.kind == "O":
         cells = values.tolist()
         if valid is not None:
             cells = [cell if ok else None for cell, ok in zip(cells, valid.tolist(), strict=True)]
@@ -84,7 +90,11 @@ def scalars(column: Column) -> list[Any]:
     """The column as Python values in the form that ``lift`` takes; ``None`` for null."""
     values, valid = to_numpy(column)
     cells = values.tolist()
-    return cells if valid is None else [cell if ok else None for cell, ok in zip(cells, valid.tolist(), strict=True)]
+    return (
+        cells
+        if valid is None
+        else [cell if ok else None for cell, ok in zip(cells, valid.tolist(), strict=True)]
+    )
 
 
 def column(results: Sequence[Any], type_: pa.DataType) -> pa.Array:
@@ -92,7 +102,7 @@ def column(results: Sequence[Any], type_: pa.DataType) -> pa.Array:
     dtype = physical_dtype(type_)
     valid = np.array([cell is not None for cell in results], dtype=np.bool_)
     values = np.zeros(len(results), dtype=dtype)
-    if dtype == object:
+    if dtype.kind == "O":
         values[:] = _list_cells(list(results))
     else:
         for position, cell in enumerate(results):

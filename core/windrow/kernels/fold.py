@@ -1,4 +1,5 @@
-"""Folding rows into partials: the smallest kernel, and the one by which laws compare compiled with interpreted.
+"""Folding rows into partials: the smallest kernel, and the one by which laws compare compiled with
+interpreted.
 
 >>> import numpy as np
 >>> import windrow as wr
@@ -8,7 +9,7 @@
 >>> monoid = wr.Max().bind()
 >>> out, valid = np.zeros(3), np.zeros(3, dtype=np.bool_)
 >>> run = specialise(fold, slots(monoid), compiled=False)
->>> run.prefixes(allocate(monoid, 3), (np.array([1.0, 3.0, 2.0]),), out, valid)
+>>> run.prefixes(allocate(monoid, 2), (np.array([1.0, 3.0, 2.0]),), out, valid)
 >>> out
 array([1., 3., 3.])
 """
@@ -17,7 +18,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from windrow.kernels.slots import add, clear, copy, defined, lower, merge, unmerge
+import numpy as np
+
+from windrow.kernels.slots import add, clear, defined, lower, merge, unmerge
 
 
 def absorb(parts: Any, columns: Any, first: int, last: int) -> None:
@@ -27,22 +30,26 @@ def absorb(parts: Any, columns: Any, first: int, last: int) -> None:
 
 
 def prefixes(parts: Any, columns: Any, out: Any, valid: Any) -> None:
-    """The result of every prefix of the rows, one merge each. Needs 3 slots."""
-    clear(parts, 0)
+    """The result of every prefix of the rows; they are absorbed and merged by turns. Needs 2 slots."""
+    whole, single = np.intp(0), np.intp(1)
+    clear(parts, whole)
     for row in range(out.shape[0]):
-        clear(parts, 1)
-        add(parts, 1, row, columns)
-        merge(parts, 2, parts, 0, parts, 1)
-        copy(parts, 0, parts, 2)
-        valid[row] = defined(parts, 0)
+        if row % 2 == 0:
+            add(parts, whole, row, columns)
+        else:
+            clear(parts, single)
+            add(parts, single, row, columns)
+            merge(parts, whole, parts, whole, parts, single)
+        valid[row] = defined(parts, whole)
         if valid[row]:
-            out[row] = lower(parts, 0)
+            out[row] = lower(parts, whole)
 
 
 def suffixes(parts: Any, columns: Any, out: Any, valid: Any) -> None:
     """The result of every proper suffix of the rows, shortest last, by taking rows back. Needs 2 slots."""
     clear(parts, 0)
-    absorb(parts, columns, 0, out.shape[0])
+    for row in range(out.shape[0]):
+        add(parts, 0, row, columns)
     for row in range(out.shape[0]):
         clear(parts, 1)
         add(parts, 1, row, columns)

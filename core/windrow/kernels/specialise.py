@@ -34,20 +34,26 @@ def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = 
 
     A compiled function that turns out not to compile falls back to its interpreted form, with one :class:`CompileWarning`.
     """
-    token = fingerprint(module.__name__, _source(module), *[entry for item in sorted(seam.items()) for entry in item])
-    known = _SPECIALISED.get((token, compiled))
-    if known is None:
-        interpreted = _instance(module, seam, f"{module.__name__}_interpreted")
-        if compiled:
-            functions = _instance(module, seam, f"{module.__name__}_{token[:16]}", deep_jit)
-            made = {name: _falling_back(functions[name], interpreted[name], seam) for name in interpreted}
-        else:
-            made = {name: _quiet(function) for name, function in interpreted.items()}
-        known = _SPECIALISED[token, compiled] = SimpleNamespace(**made)
-    return known
+    interpreted = _instance(module, seam, f"{module.__name__}_interpreted")
+    if not compiled:
+        return SimpleNamespace(**{name: _quiet(function) for name, function in interpreted.items()})
+    code = [entry for item in sorted(seam.items()) if item[0] != "AGGREGATE" for entry in item]
+    token = fingerprint(module.__name__, _source(module), *code)
+    if token not in _COMPILED:
+        done: dict[int, Any] = {}  # what several functions call is compiled once
+
+        def compiler(function: Any) -> Any:
+            return _deep_jit(function, done)
+
+        _COMPILED[token] = _instance(module, seam, f"{module.__name__}_{token[:16]}", compiler)
+    functions = _COMPILED[token]
+    return SimpleNamespace(
+        **{name: _falling_back(functions[name], interpreted[name], seam) for name in interpreted}
+    )
 
 
-_SPECIALISED: dict[tuple[str, bool], SimpleNamespace] = {}
+_COMPILED: dict[str, dict[str, Any]] = {}
+"""Compiled functions by their code. An aggregate's name is no part of it: Max("a") and Max("b") share theirs."""
 
 
 def _instance(
@@ -164,7 +170,7 @@ def _falling_back(compiled: Any, interpreted: Any, seam: Mapping[str, Any]) -> C
             return slow(*arguments)
         try:
             return compiled(*arguments)
-        except numba.core.errors.NumbaError as problem:
+        except (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError) as problem:
             call.failed = True  # type: ignore[attr-defined]
             name = seam.get("AGGREGATE", "this aggregate")
             reason = str(problem).strip().splitlines()

@@ -1,0 +1,454 @@
+"""What aggregates compute, what they refuse, and how their partials are written down."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import math
+import struct
+import zlib
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import windrow as wr
+from windrow.aggregates import Aggregate, aggregate_from_dict, arrow
+from windrow.aggregates.encoding import decode, decode_value, encode, encode_value
+from windrow.errors import AggregateError, CorruptSnapshot, QueryError
+from windrow.kernels.slots import allocate
+
+NAN, INF = math.nan, math.inf
+
+
+def result(aggregate: Aggregate, values: list[Any], *types: pa.DataType) -> Any:
+    """The answer over rows, through Arrow both ways: as a user sees it."""
+    rows = [value if isinstance(value, tuple) else (value,) for value in values]
+    monoid = aggregate.bind(types or None)
+    inputs = [pa.array([row[c] for row in rows], type=type_) for c, type_ in enumerate(monoid.inputs)]
+    scalars = [arrow.scalars(column) for column in inputs]
+    physical = list(zip(*scalars, strict=True)) if scalars else rows
+    return monoid.column([monoid.result(monoid.fold(physical))])[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "values", "expected"),
+    [
+        (wr.Count("x"), [1.0, None, NAN], 2),
+        (wr.Sum("x"), [1e16, 1.0, -1e16], 1.0),
+        (wr.Sum("x"), [1.0, INF, 2.0], INF),
+        (wr.Sum("x"), [INF, -INF], NAN),
+        (wr.Sum("x", invertible=True), [1.0, -INF, 2.0], -INF),
+        (wr.Mean("x"), [1.0, 2.0, None, 6.0], 3.0),
+        (wr.Product("x"), [1e200, 1e200, 1e-300, -1.0], -1e100),
+        (wr.Product("x"), [1e200, 1e200], INF),
+        (wr.Product("x"), [1e-200, 1e-200], 0.0),
+        (wr.Product("x"), [0.0, INF], NAN),
+        (wr.GeometricMean("x"), [1.0, 4.0, 16.0], 4.0),
+        (wr.GeometricMean("x"), [1e308] * 5, 1e308),
+        (wr.GeometricMean("x"), [3.0, 0.0], 0.0),
+        (wr.GeometricMean("x"), [3.0, -1.0], NAN),
+        (wr.Var("x"), [1.0, 2.0, 4.0], 7 / 3),
+        (wr.Var("x"), [1.0], None),
+        (wr.Var("x", ddof=0), [1.0], 0.0),
+        (wr.Var("x"), [1e200, 1e200], 0.0),
+        (wr.Std("x"), [1e9, 1e9 + 2], math.sqrt(2)),
+        (wr.Min("x"), [2.0, NAN, 1.0], NAN),
+        (wr.Max("x"), [2.0, None, -1.0], 2.0),
+        (wr.MinCount("x"), [2.0, 1.0, 1.0, 3.0], 2),
+        (wr.MaxCount("x"), [NAN, 1.0, NAN], 2),
+        (wr.MaxCount("x"), [-INF, -INF], 2),
+        (wr.First("x"), [None, 2.0, 3.0], 2.0),
+        (wr.Last("x"), [1.0, 2.0, None], 2.0),
+        (wr.LongestIncreasingRun("x"), [1.0, 2.0, 2.0, 3.0, 5.0, None, 7.0, 1.0], 4),
+        (wr.LongestIncreasingRun("x"), [3.0, 2.0], 1),
+        (wr.Stops("x"), [0.0, 0.0, 5.0, 0.0, 3.0, 4.0, 0.0], 3),
+        (wr.Stops("x"), [NAN, 1.0], 0),
+        (wr.Collect("x"), [2.0, None, 1.0], [2.0, 1.0]),
+        (wr.TopK("x", k=2), [2.0, 9.0, 1.0, 9.0], [9.0, 9.0]),
+        (wr.Median("x"), [4.0, 1.0, 2.0, 3.0], 2.5),
+        (wr.Quantile("x", q=1.0), [4.0, 1.0], 4.0),
+        (wr.Median("x"), [1.0, NAN], NAN),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_results_of_floats(aggregate: Aggregate, values: list[Any], expected: Any) -> None:
+    got = result(aggregate, values)
+    assert got is None if expected is None else got == pytest.approx(expected, rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "values", "types", "expected"),
+    [
+        (wr.Sum("x"), [2**62, 2**62, -(2**63)], [pa.int64()], 0),
+        (wr.Sum("x"), [2**64 - 1], [pa.uint64()], 2**64 - 1),
+        (wr.Sum("x"), [-(2**63), 2**63 - 1], [pa.int64()], -1),
+        (wr.Sum("x"), [127, 127, -128], [pa.int8()], 126),
+        (wr.Sum("x"), [True, None, True], [pa.bool_()], 2),
+        (wr.Sum("x"), [0.5, 0.25], [pa.float32()], 0.75),
+        (wr.Mean("x"), [2**62, 2**62, 2**62], [pa.int64()], float(2**62)),
+        (wr.Mean("x"), [True, False], [pa.bool_()], 0.5),
+        (wr.Mean("x"), [Decimal("0.10"), Decimal("0.20")], [pa.decimal128(5, 2)], 0.15),
+        (wr.Sum("x"), [Decimal("9.9") * 10**27] * 2, [pa.decimal128(38, 1)], Decimal("19.8") * 10**27),
+        (
+            wr.Sum("x"),
+            [datetime.timedelta(1), datetime.timedelta(2)],
+            [pa.duration("us")],
+            datetime.timedelta(3),
+        ),
+        (wr.Max("x"), ["b", None, "ab"], [pa.string()], "b"),
+        (wr.Min("x"), [True, False], [pa.bool_()], False),
+        (
+            wr.Max("x"),
+            [datetime.date(2024, 2, 29), datetime.date(2023, 1, 1)],
+            [pa.date32()],
+            datetime.date(2024, 2, 29),
+        ),
+        (
+            wr.ArgMax("x", "y"),
+            [("a", 1.0), ("b", 3.0), ("c", 3.0), ("d", None)],
+            [pa.string(), pa.float64()],
+            "b",
+        ),
+        (wr.ArgMin("x", "y"), [(1, -INF), (2, -INF)], [pa.int32(), pa.float64()], 1),
+        (wr.MinCount("x"), ["a", "b", "a"], [pa.string()], 2),
+        (wr.Collect("x"), [True, False], [pa.bool_()], [True, False]),
+        (wr.Collect("x"), [datetime.date(2024, 1, 1)], [pa.date32()], [datetime.date(2024, 1, 1)]),
+        (wr.Collect("x"), [{"a": 1}, None], [pa.struct([("a", pa.int64())])], [{"a": 1}]),
+        (wr.TopK("x", k=2), ["a", "c", "b"], [pa.string()], ["c", "b"]),
+        (wr.Median("x"), [1, 2], [pa.int8()], 1.5),
+        (wr.LongestIncreasingRun("x"), ["a", "b", "a"], [pa.string()], 2),
+        (wr.First("x"), [None, [1], [2]], [pa.list_(pa.int64())], [1]),
+        (wr.Max("x"), ["a", "b"], [pa.dictionary(pa.int32(), pa.string())], "b"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_results_of_other_types(aggregate: Aggregate, values: Any, types: Any, expected: Any) -> None:
+    assert result(aggregate, values, *types) == expected
+
+
+@pytest.mark.parametrize("kind", sorted(Aggregate.kinds))
+def test_no_row_and_only_nulls_are_alike(kind: str) -> None:
+    from test_laws import example
+
+    aggregate = example(kind)
+    nothing = {"Count": 0, "HyperLogLog": 0, "Collect": []}.get(kind)
+    assert result(aggregate, []) == nothing if aggregate.arity else True
+    assert result(aggregate, [(None,) * aggregate.arity] * 2) == (nothing if aggregate.arity else 2)
+
+
+def test_ten_tenths_are_one() -> None:
+    assert sum([0.1] * 10) != 1.0 == result(wr.Sum("x"), [0.1] * 10)
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300), min_size=1)
+)
+def test_float_sums_are_right_to_the_last_bits(values: list[float]) -> None:
+    exact = sum(map(Fraction, values))
+    error = abs(Fraction(result(wr.Sum("x"), values)) - exact)
+    assert error <= Fraction(2**-52) * abs(exact) + Fraction(len(values) ** 2 * 2**-104) * sum(
+        abs(Fraction(v)) for v in values
+    )
+
+
+@given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=20), st.floats(0, 1))
+def test_quantiles_are_those_of_numpy(values: list[float], q: float) -> None:
+    assert result(wr.Quantile("x", q=q), values) == np.quantile(values, q)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
+def test_runs_are_those_of_the_definition(values: list[int]) -> None:
+    longest = max(
+        j - i
+        for i in range(len(values))
+        for j in range(i + 1, len(values) + 1)
+        if all(a < b for a, b in zip(values[i:j], values[i + 1 : j], strict=False))
+    )
+    stops = sum(v == 0 and (i == 0 or values[i - 1] != 0) for i, v in enumerate(values))
+    assert result(wr.LongestIncreasingRun("x"), values, pa.int64()) == longest
+    assert result(wr.Stops("x"), values, pa.int64()) == stops
+
+
+def test_overflow_is_never_silent() -> None:
+    for values, type_ in (([2**63 - 1, 1], pa.int64()), ([2**64 - 1, 1], pa.uint64())):
+        with pytest.raises(OverflowError, match="does not fit"):
+            result(wr.Sum("x"), values, type_)
+    with pytest.raises(OverflowError, match="decimal"):
+        result(wr.Sum("x"), [Decimal("9" * 38)] * 2, pa.decimal128(38, 0))
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: wr.Sum("x").bind([pa.string()]), r"Sum\(x\) needs a numeric column, got string"),
+        (lambda: wr.Mean("x").bind([pa.timestamp("us")]), "needs a numeric column"),
+        (lambda: wr.Max("x").bind([pa.struct([])]), "values have an order"),
+        (lambda: wr.ArgMax("x", "y").bind([pa.int64()]), "takes 2 input column"),
+        (lambda: wr.Var("x", ddof=-1), "ddof is -1"),
+        (lambda: wr.TopK("x", k=0), "k is 0"),
+        (lambda: wr.Quantile("x", q=1.5), "q is 1.5"),
+        (lambda: wr.MomentSketch("x", k=99), "k is 99"),
+        (lambda: wr.HyperLogLog("x", precision=3), "precision is 3"),
+        (lambda: wr.BloomFilter("x", error=0.0), "error is 0.0"),
+        (lambda: wr.product({}), "one or more aggregates"),
+        (lambda: wr.product({"a": 3}), "expected an aggregate"),  # type: ignore[dict-item]
+        (lambda: wr.from_beam(object(), "x", output="double"), "has no method create_accumulator"),
+        (lambda: wr.from_beam(Halving(), "x", output="dubble"), "no Arrow type"),
+    ],
+)
+def test_mistakes_are_named(make: Any, told: str) -> None:
+    with pytest.raises(AggregateError, match=told):
+        make()
+
+
+class Valid:
+    def lift(x):  # type: ignore[no-untyped-def]
+        return (x,)
+
+    def combine(a, b):  # type: ignore[no-untyped-def]
+        return (a[0] + b[0],)
+
+    def lower(p):  # type: ignore[no-untyped-def]
+        return p[0]
+
+
+@pytest.mark.parametrize(
+    ("cls", "promises", "told"),
+    [
+        (type("NoLower", (), {"lift": Valid.lift, "combine": Valid.combine}), {}, "has no lower"),
+        (type("Empty", (), {}), {}, "has no lift and no combine and no lower"),
+        (
+            type("Method", (), {**vars(Valid), "lower": lambda self, p: 0}),
+            {},
+            "lower takes 2 parameters; expected 1",
+        ),
+        (type("Value", (), {**vars(Valid), "lift": 3}), {}, "lift is a int"),
+        (type("Many", (), {**vars(Valid), "lift": lambda *x: x}), {}, "one plain parameter per column"),
+        (type("Half", (), {**vars(Valid), "add": lambda p, i, x: None}), {}, "one of add and merge"),
+        (Valid, {"partial": {"a": "f8"}}, "identity of Valid is none; expected a tuple of 1"),
+        (Valid, {"partial": {"a": "f8", "b": "i8"}, "identity": (0,)}, "expected a tuple of 2 numbers.*a, b"),
+        (Valid, {"partial": {"a": "f8"}, "identity": ("0",)}, "has '0' for 'a'"),
+        (Valid, {"partial": {"a": "text"}, "identity": (0,)}, "partial field 'a' has the type 'text'"),
+        (Valid, {"partial": {"a": "f8[0]"}, "identity": (0,)}, "partial field 'a'"),
+        (Valid, {"output": "dubble"}, "output of Valid: 'dubble' is no Arrow type"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None) or str(value)[:30],
+)
+def test_mistakes_in_aggregates_of_ones_own_are_named(cls: type, promises: dict[str, Any], told: str) -> None:
+    with pytest.raises(AggregateError, match=told):
+        wr.aggregate_type(**promises)(cls)
+
+
+# Aggregates of one's own, and of others.
+
+
+@wr.aggregate_type(partial={"xy": "f8", "y": "f8"}, identity=(0.0, 0.0))
+class WeightedMean:
+    """Two columns, a typed partial."""
+
+    def lift(x, y):  # type: ignore[no-untyped-def]
+        return x * y, y
+
+    def combine(a, b):  # type: ignore[no-untyped-def]
+        return a[0] + b[0], a[1] + b[1]
+
+    def lower(p):  # type: ignore[no-untyped-def]
+        return p[0] / p[1]
+
+
+@wr.aggregate_type(commutative=False)
+class Joined:
+    """One column, partials that are text."""
+
+    def lift(columns):  # type: ignore[no-untyped-def]
+        return str(columns)
+
+    def combine(a, b):  # type: ignore[no-untyped-def]
+        return a + b
+
+    def lower(p):  # type: ignore[no-untyped-def]
+        return p
+
+
+class Halving:
+    """A CombineFn with a parameter of its own."""
+
+    def __init__(self, share: float = 0.5) -> None:
+        self.share = share
+
+    def create_accumulator(self) -> list[float]:
+        return [0.0]
+
+    def add_input(self, accumulator: list[float], element: float) -> list[float]:
+        accumulator[0] += element * self.share
+        return accumulator
+
+    def merge_accumulators(self, accumulators: list[list[float]]) -> list[float]:
+        return [sum(a[0] for a in accumulators)]
+
+    def extract_output(self, accumulator: list[float]) -> float:
+        return accumulator.pop()
+
+
+HALVING = Halving()
+
+
+def test_own_aggregates() -> None:
+    weighted = WeightedMean("price", "volume")
+    assert weighted.columns == ("price", "volume") and weighted.label == "WeightedMean(price, volume)"
+    assert result(weighted, [(1.0, 1.0), (4.0, 2.0), (None, 9.0)]) == 3.0
+    assert weighted.bind().output == pa.float64() and weighted.bind([pa.int8()] * 2).output == pa.float64()
+    joined = Joined("word")
+    assert joined.bind([pa.string()]).output == pa.string() and joined.columns == ("word",)
+    assert result(joined, ["a", "b"], pa.string()) == "ab"
+    assert "Joined" not in Aggregate.kinds and "WeightedMean" not in Aggregate.kinds
+
+
+def test_objects_of_others_with_parameters_are_told_apart() -> None:
+    half, tenth = (wr.from_beam(Halving(share), "x", output="double") for share in (0.5, 0.1))
+    assert half != tenth
+    assert (result(half, [10.0]), result(tenth, [10.0])) == (5.0, 1.0)
+    assert wr.sliding([10.0, 10.0], half, range=2).tolist() == [10.0]
+    assert wr.sliding([10.0, 10.0], tenth, range=2).tolist() == [2.0]
+    with pytest.raises(QueryError, match="give its import name"):
+        half.to_dict()
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    [
+        wr.Sum("x", invertible=True),
+        wr.Quantile("x", q=0.25),
+        wr.ArgMax("x", by="y"),
+        wr.Stops("v"),
+        wr.Count(),
+        wr.product({"a": wr.Max("x"), "b": wr.product({"c": wr.Count()})}),
+        WeightedMean("x", "y"),
+        wr.from_beam(f"{__name__}:HALVING", "x", output=pa.list_(pa.float64())),
+        wr.from_beam(f"{__name__}:Halving", "x", output="double"),
+    ],
+    ids=str,
+)
+def test_json_round_trip(aggregate: Aggregate) -> None:
+    import json
+
+    back = aggregate_from_dict(json.loads(json.dumps(aggregate.to_dict())))
+    assert back == aggregate and back.columns == aggregate.columns
+    assert back.bind().output == aggregate.bind().output
+
+
+def test_product_is_typed_if_its_parts_are() -> None:
+    typed = wr.product({"a": wr.Max("x"), "h": wr.HyperLogLog("x", precision=4)}).bind()
+    assert typed.typed and not typed.compiles
+    assert typed.output == pa.struct([("a", pa.float64()), ("h", pa.int64())])
+    mixed = wr.product({"a": wr.Max("x"), "c": wr.Collect("x")}).bind()
+    assert not mixed.typed and mixed.commutative is False
+    assert result(wr.product({"s": wr.Std("x"), "c": wr.Collect("x")}), [(1.0, 1.0)]) == {
+        "s": None,
+        "c": [1.0],
+    }
+
+
+# Partials as bytes.
+
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False),
+        st.text(),
+        st.binary(),
+        st.decimals(allow_nan=False),
+        st.datetimes(),
+        st.dates(),
+        st.times(),
+        st.timedeltas(),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        st.frozensets(st.integers() | st.text(), max_size=4),
+        st.sets(st.integers(), max_size=4),
+    ),
+    max_leaves=10,
+)
+
+
+@given(VALUES)
+def test_values_survive(value: Any) -> None:
+    blob = encode_value(value)
+    back = decode_value(blob)
+    assert back == value and type(back) is type(value) and encode_value(back) == blob
+
+
+def test_arrays_and_numpy_numbers_survive() -> None:
+    for array in (
+        np.arange(6, dtype=">i4").reshape(2, 3),
+        np.array([], dtype=np.float32),
+        np.array(["a", "bc"]),
+    ):
+        back = decode_value(encode_value(array))
+        assert back.shape == array.shape and (back == array).all()
+    assert decode_value(encode_value(np.float32(1.5))) == np.float32(1.5)
+    assert encode_value({2, 1, 300}) == encode_value({300, 1, 2})
+
+
+@pytest.mark.parametrize("value", [object(), 1 + 2j, np.array([None]), {1: {2: [print]}}], ids=str)
+def test_what_cannot_be_stored_is_named(value: Any) -> None:
+    with pytest.raises(AggregateError, match="has no byte encoding; "):
+        encode_value(value)
+
+
+@settings(max_examples=300)
+@given(VALUES, st.data())
+def test_damaged_values_are_corrupt_and_nothing_else(value: Any, data: st.DataObject) -> None:
+    blob = bytearray(encode_value(value))
+    for _ in range(data.draw(st.integers(1, 3))):
+        blob[data.draw(st.integers(0, len(blob) - 1))] = data.draw(st.integers(0, 255))
+    blob = blob[: data.draw(st.integers(0, len(blob)))]
+    with contextlib.suppress(CorruptSnapshot):
+        decode_value(bytes(blob))
+
+
+def test_damaged_partials_are_corrupt() -> None:
+    for monoid in (wr.Mean("x").bind(), wr.HyperLogLog("x", precision=4).bind(), wr.Collect("x").bind()):
+        blob = encode(monoid, allocate(monoid, 4), 1, 4)
+        assert len(decode(monoid, blob)[0]) == 3
+        assert len(decode(monoid, encode(monoid, allocate(monoid, 0), 0, 0))[0]) == 0
+        for cut in range(len(blob)):
+            with pytest.raises(CorruptSnapshot):
+                decode(monoid, blob[:cut])
+        for position in range(len(blob)):
+            with pytest.raises(CorruptSnapshot):
+                decode(monoid, blob[:position] + bytes([blob[position] ^ 1]) + blob[position + 1 :])
+    with pytest.raises(CorruptSnapshot, match="another aggregate"):
+        decode(wr.Max("x").bind(), encode(wr.Mean("x").bind(), allocate(wr.Mean("x").bind(), 1), 0, 1))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"t\xff\xff\xff\xff",
+        b"t\x01\0\0\0" * 200 + b"N",
+        b"a\x03\0\0\0|O8\0\0\0\0\0\0\0\0",
+        b"i\xff\xff\xff\x7f",
+        b"?",
+    ],
+)
+def test_bytes_that_ask_for_too_much(body: bytes) -> None:
+    with pytest.raises(CorruptSnapshot):
+        decode_value(body)
+    objects = wr.Collect("x").bind()
+    with pytest.raises(CorruptSnapshot):
+        decode(objects, struct.pack("<II", zlib.crc32(body, 2**31), 2**31) + body)

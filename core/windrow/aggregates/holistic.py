@@ -1,0 +1,190 @@
+"""Aggregates whose partial is as large as their input: lists, the largest few, medians, quantiles. All are
+exact.
+
+Their partials are Python objects that are never changed: tuples, and sorted arrays that are merged in
+linear time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.aggregates.algebra import Aggregate, Monoid, dtype_of
+from windrow.aggregates.arrow import Array
+from windrow.aggregates.extremes import ordered_dtype
+from windrow.errors import AggregateError
+
+
+@dataclass(frozen=True)
+class Collect(Aggregate):
+    """The values in the order of their rows, as a list; an empty list if there are none.
+
+    >>> import windrow as wr
+    >>> collected = wr.Collect("load").bind()
+    >>> collected.result(collected.fold([(3.0,), (None,), (1.0,)]))
+    [3.0, 1.0]
+    """
+
+    column: str | None = None
+
+    def dense(self, types: Sequence[pa.DataType]) -> Monoid:
+        return Monoid(
+            name=self.label,
+            fields=None,
+            identity=(),
+            lift=_single,
+            combine=_concatenated,
+            lower=_list_of(types[0]),
+            defined=_always,
+            output=pa.list_(types[0]),
+            inputs=tuple(types),
+            commutative=False,
+        )
+
+
+@dataclass(frozen=True)
+class TopK(Aggregate):
+    """The ``k`` largest values, largest first, as a list (shorter if there are fewer); NaN is larger than
+    every number.
+
+    >>> import windrow as wr
+    >>> largest = wr.TopK("load", k=2).bind()
+    >>> largest.result(largest.fold([(3.0,), (1.0,), (7.0,), (3.0,)]))
+    [7.0, 3.0]
+    """
+
+    column: str | None = None
+    k: int = 10
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.k, int) or self.k < 1:
+            raise AggregateError(f"{self.label}: k is {self.k!r}; expected a whole number from 1 on")
+
+    def dense(self, types: Sequence[pa.DataType]) -> Monoid:
+        ordered_dtype(types[0], self)
+        k = self.k
+
+        def largest(a: Any, b: Any) -> Any:
+            if a and b:
+                return tuple(sorted(a + b, key=_nan_last, reverse=True)[:k])
+            return a or b
+
+        return Monoid(
+            name=self.label,
+            fields=None,
+            identity=(),
+            lift=_single,
+            combine=largest,
+            lower=_list_of(types[0]),
+            output=pa.list_(types[0]),
+            inputs=tuple(types),
+        )
+
+
+@dataclass(frozen=True)
+class Quantile(Aggregate):
+    """The exact ``q``-quantile, float64, linear between the two nearest values (numpy's default). NaN if
+    any value is.
+
+    >>> import windrow as wr
+    >>> p90 = wr.Quantile("latency", q=0.9).bind()
+    >>> p90.result(p90.fold([(float(x),) for x in range(11)]))
+    9.0
+    """
+
+    column: str | None = None
+    q: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.q, int | float) or not 0 <= self.q <= 1:
+            raise AggregateError(f"{self.label}: q is {self.q!r}; expected a number from 0 to 1")
+
+    def dense(self, types: Sequence[pa.DataType]) -> Monoid:
+        return _quantile(self, types[0], float(self.q))
+
+
+@dataclass(frozen=True)
+class Median(Aggregate):
+    """The exact median, float64; of an even number of values, the mean of the two in the middle.
+
+    >>> import windrow as wr
+    >>> middle = wr.Median("load").bind()
+    >>> middle.result(middle.fold([(3.0,), (1.0,), (7.0,), (4.0,)]))
+    3.5
+    """
+
+    column: str | None = None
+
+    def dense(self, types: Sequence[pa.DataType]) -> Monoid:
+        return _quantile(self, types[0], 0.5)
+
+
+# Tuples.
+
+
+def _single(x: Any) -> tuple[Any, ...]:
+    return (x.item() if isinstance(x, np.generic) else x,)
+
+
+def _concatenated(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    return a + b
+
+
+def _nan_last(x: Any) -> Any:
+    return x != x, x
+
+
+def _list_of(type_: pa.DataType) -> Callable[[Any], list[Any]]:
+    if pa.types.is_boolean(type_):
+        return lambda p: [bool(x) for x in p]
+    return list
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+# Sorted arrays.
+
+
+def _quantile(aggregate: Aggregate, type_: pa.DataType, q: float) -> Monoid:
+    dtype = dtype_of(type_, aggregate)
+    return Monoid(
+        name=aggregate.label,
+        fields=None,
+        identity=np.empty(0, dtype=dtype),
+        lift=lambda x: np.array([x], dtype=dtype),
+        combine=_merged,
+        lower=lambda p: interpolated(p, q),
+        output=pa.float64(),
+        inputs=(type_,),
+    )
+
+
+def _merged(a: Array, b: Array) -> Array:
+    if len(a) < len(b):
+        a, b = b, a
+    if not len(b):
+        return a
+    return np.insert(a, np.searchsorted(a, b), b)
+
+
+def interpolated(ascending: Array, q: float) -> float:
+    """The q-quantile of a sorted array that is not empty, linear between neighbours."""
+    if ascending[-1] != ascending[-1]:
+        return float("nan")
+    position = q * (len(ascending) - 1)
+    below = int(position)
+    low = float(ascending[below])
+    high = float(ascending[min(below + 1, len(ascending) - 1)])
+    share = position - below
+    if low == high or share == 0.0:
+        return low
+    if share >= 0.5:  # from the nearer side, as numpy does
+        return high - (high - low) * (1.0 - share)
+    return low + (high - low) * share
