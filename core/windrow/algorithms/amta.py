@@ -1,0 +1,264 @@
+"""AMTA: the amortised monoid tree aggregator, a forest kept as a queue per level.
+
+Names are those of the thesis. Its pseudo-code is not followed where its own definitions contradict it: R₁
+leaves out the leftmost tree (Algorithm 5 adds it), and R₀ is set up again when that tree is used up
+(Algorithm 6 leaves it empty)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windrow.algorithms.base import HEAD, TAIL, State
+from windrow.algorithms.tree import Tree
+from windrow.kernels.slots import allocate, clear, copy, merge
+
+TOP, END, DEPTH = 2, 3, 4
+"""The highest level, the position where the leftmost tree ends, the height of the stack."""
+
+R0, R1 = 0, 1
+
+
+class AMTA(Tree):
+    """A forest of binary trees that grows by carries, as a binary counter does; a stack of what evictions
+    will leave.
+
+    ::
+
+        level 2    a b c d                              R₀ = b ⊕ c ⊕ d, the leftmost tree (a is evicted)
+        level 1    a b     c d     e f     g h          R₁ = e ⊕ f ⊕ g ⊕ h ⊕ i
+        level 0    ∅ b     c d     e f     g h     i    S  = c ⊕ d, which is R₀ without b
+
+    Nodes come in pairs. A pair gets a parent, on the next level, only when another pair starts beside it, so
+    a node is computed once and the last pair of each level is the root of a tree. Node k of level l covers
+    the positions [k·2ˡ, (k + 1)·2ˡ), and the last node of level l is ⌊(tail + 1) / 2ˡ⌋ - 2, so that which
+    nodes exist follows from two numbers. An eviction moves the top of the stack to R₀, and pushes for each
+    new pair that it comes to; the nodes above evicted positions go stale and are never read. A bulk eviction
+    only finds the tree it ends in and sets up stack and R anew.
+
+    - Order: FIFO, and insertion at any time that is already there; range queries; window slide policies.
+      Operator: any monoid.
+    - Combines per slide: at most 5 amortised; O(log n) worst. A bulk eviction: at most 4 log₂ n + 2.
+    - Space: 2N partials, N being n rounded up to a power of two, and O(log n) for stack and R.
+    - Paper: Villalba, Berral and Carrera, *Constant-Time Sliding Window Framework with Reduced Memory
+      Footprint and Efficient Bulk Evictions*, TPDS 2018; Villalba's thesis (2019), Algorithms 3 to 9.
+
+    >>> import windrow as wr
+    >>> window = AMTA(wr.Max(), compiled=False)
+    >>> for time, load in ((10, 3.0), (20, 7.0), (30, 5.0)):
+    ...     window.insert_at(time, (load,))
+    >>> window.range_query(25, 31)
+    (5.0,)
+    >>> window.enforce(valid=lambda largest: largest[0] < 6)
+    2
+    """
+
+    @property
+    def capacity(self) -> int:
+        return len(self._state[1][0]) // 2
+
+    @property
+    def partials(self) -> int:
+        head, tail = self._span()
+        nodes = sum(
+            last_of(tail, level) - (head >> level) + 1 for level in range(int(self._state[0][TOP]) + 1)
+        )
+        return nodes + int(self._state[0][DEPTH]) + 2
+
+    def _allocate(self, capacity: int) -> State:
+        stack = allocate(self.monoid, capacity.bit_length() + 1)
+        return (
+            np.zeros(5, dtype=np.int64),
+            allocate(self.monoid, 2 * capacity),
+            stack,
+            allocate(self.monoid, 2),
+        )
+
+    def _leaves(self, positions: Any) -> Any:
+        return positions & (self.capacity - 1)
+
+    def _grow(self) -> None:
+        old, small = self._state, self.capacity
+        self._state = self._allocate(2 * small)
+        self._state[0][:] = old[0]
+        head, tail = self._span()
+        for level in range(int(old[0][TOP]) + 1):
+            for node in range(head >> level, last_of(tail, level) + 1):
+                for source, target in zip(old[1], self._state[1], strict=True):
+                    target[at(2 * small, level, node)] = source[at(small, level, node)]
+        for before, after in zip(old[2:], self._state[2:], strict=True):
+            for source, target in zip(before, after, strict=True):
+                target[: len(source)] = source
+
+
+def insert(state: Any, parts: Any, i: int) -> None:
+    meta, forest, _, result = state
+    leaves, head, tail = len(forest[0]) // 2, meta[HEAD], meta[TAIL]
+    copy(forest, at(leaves, 0, tail), parts, i)
+    meta[TAIL] = tail + 1
+    if head == tail:
+        meta[TOP], meta[END], meta[DEPTH] = 0, tail + 1, 0
+        copy(result, R0, parts, i)
+        return
+    if meta[END] == tail:
+        copy(result, R1, parts, i)
+    else:
+        merge(result, R1, result, R1, parts, i)
+    level, top = 1, meta[TOP]
+    while level <= top + 1 and (tail + 2) & ((1 << level) - 1) == 0:
+        node = last_of(tail + 1, level)
+        if node < head >> level:
+            break
+        raise_pair(forest, leaves, level, node, head)
+        meta[TOP] = max(top, level)
+        level += 1
+    if end_of(meta) != meta[END]:  # the leftmost tree has grown
+        compute_left_result(state)
+        compute_right_result(state)
+
+
+def evict(state: Any) -> None:
+    meta, forest, stack, result = state
+    head = meta[HEAD] + 1
+    if head >= meta[END]:
+        evict_run(state, 1)
+        return
+    meta[HEAD] = head
+    meta[DEPTH] -= 1
+    copy(result, R0, stack, meta[DEPTH])
+    leaves, level = len(forest[0]) // 2, 0
+    while head & (1 << level) == 0:
+        level += 1
+    while level > 0:  # the pairs that begin here
+        level -= 1
+        push(meta, stack, forest, at(leaves, level, (head >> level) + 1))
+
+
+def evict_many(state: Any, n: int) -> None:
+    if n <= state[0][TOP]:
+        for _ in range(n):
+            evict(state)
+    else:
+        evict_run(state, n)
+
+
+def evict_run(state: Any, n: int) -> None:
+    """Bulk eviction: find the tree that the window now begins in, and set up stack and R for it."""
+    meta = state[0]
+    meta[HEAD] += n
+    if meta[HEAD] == meta[TAIL]:
+        meta[TOP], meta[END], meta[DEPTH] = 0, meta[TAIL], 0
+        return
+    same_tree = meta[HEAD] < meta[END]
+    while last_of(meta[TAIL], meta[TOP]) < meta[HEAD] >> meta[TOP]:
+        meta[TOP] -= 1
+    compute_left_result(state)
+    if not same_tree:
+        compute_right_result(state)
+
+
+def update(state: Any, position: int, parts: Any, i: int) -> None:
+    meta, forest, _, _ = state
+    leaves = len(forest[0]) // 2
+    leaf = at(leaves, 0, position)
+    merge(forest, leaf, forest, leaf, parts, i)
+    level = 1
+    while level <= meta[TOP] and position >> level <= last_of(meta[TAIL], level):
+        raise_pair(forest, leaves, level, position >> level, meta[HEAD])
+        level += 1
+    compute_left_result(state)
+    compute_right_result(state)
+
+
+def query(state: Any, out: Any, i: int) -> None:
+    meta, _, _, result = state
+    if meta[HEAD] == meta[TAIL]:
+        clear(out, i)
+    elif meta[END] == meta[TAIL]:
+        copy(out, i, result, R0)
+    else:
+        merge(out, i, result, R0, result, R1)
+
+
+def query_range(state: Any, begin: int, end: int, out: Any, i: int) -> None:
+    """Hop over the largest nodes that fit, up the trees and down again."""
+    meta, forest, _, _ = state
+    leaves, level, started = len(forest[0]) // 2, 0, 0
+    if begin >= end:
+        clear(out, i)
+    while begin < end:
+        while level < meta[TOP] and begin & ((2 << level) - 1) == 0:
+            level += 1
+        while begin + (1 << level) > end or begin >> level > last_of(meta[TAIL], level):
+            level -= 1
+        node = at(leaves, level, begin >> level)
+        if started == 0:
+            copy(out, i, forest, node)
+        else:
+            merge(out, i, out, i, forest, node)
+        started = 1
+        begin += 1 << level
+
+
+def compute_left_result(state: Any) -> None:
+    """Set up the stack and R₀ from the leftmost tree."""
+    meta, forest, stack, result = state
+    leaves, head = len(forest[0]) // 2, meta[HEAD]
+    meta[END], meta[DEPTH] = end_of(meta), 0
+    for level in range(meta[TOP], -1, -1):
+        sibling = (head >> level) + 1
+        if sibling & 1 == 1 and sibling << level < meta[END]:
+            push(meta, stack, forest, at(leaves, level, sibling))
+    if meta[DEPTH] == 0:
+        copy(result, R0, forest, at(leaves, 0, head))
+    else:
+        merge(result, R0, forest, at(leaves, 0, head), stack, meta[DEPTH] - 1)
+
+
+def compute_right_result(state: Any) -> None:
+    """Set up R₁ from the roots of all trees but the leftmost."""
+    meta, forest, _, result = state
+    leaves, tail = len(forest[0]) // 2, meta[TAIL]
+    for level in range(meta[TOP]):
+        last = last_of(tail, level)
+        if level == 0:
+            copy(result, R1, forest, at(leaves, level, last))
+        else:
+            merge(result, R1, forest, at(leaves, level, last), result, R1)
+        if last & 1 == 1:
+            merge(result, R1, forest, at(leaves, level, last - 1), result, R1)
+
+
+def push(meta: Any, stack: Any, forest: Any, node: int) -> None:
+    """Put a node, and all that the stack's top holds, onto the stack."""
+    depth = meta[DEPTH]
+    if depth == 0:
+        copy(stack, 0, forest, node)
+    else:
+        merge(stack, depth, forest, node, stack, depth - 1)
+    meta[DEPTH] = depth + 1
+
+
+def raise_pair(forest: Any, leaves: int, level: int, node: int, head: int) -> None:
+    """Compute a node from the pair below it, whose left member may have been evicted."""
+    target, right = at(leaves, level, node), at(leaves, level - 1, 2 * node + 1)
+    if 2 * node >= head >> (level - 1):
+        merge(forest, target, forest, at(leaves, level - 1, 2 * node), forest, right)
+    else:
+        copy(forest, target, forest, right)
+
+
+def end_of(meta: Any) -> int:
+    """One past the last position of the leftmost tree."""
+    return int((last_of(meta[TAIL], meta[TOP]) + 1) << meta[TOP])
+
+
+def last_of(tail: int, level: int) -> int:
+    """The last node of a level."""
+    return ((tail + 1) >> level) - 2
+
+
+def at(leaves: int, level: int, node: int) -> int:
+    """The slot of a node: level l is a ring of leaves / 2ˡ slots, after those below it."""
+    return 2 * leaves - ((2 * leaves) >> level) + (node & ((leaves >> level) - 1))

@@ -1,0 +1,274 @@
+"""What every final-aggregation algorithm offers, and how its one source is interpreted or compiled.
+
+An algorithm is a module of kernel functions over a *state*, a tuple of arrays: ``meta`` (int64: pointers and
+counters) followed by parts (see :mod:`windrow.kernels.slots`). All of them have
+
+===============================  =====================================================================
+``insert(state, parts, i)``      the partial in slot i of ``parts`` joins the window, as its newest
+``evict(state)``                 the oldest partial leaves; there must be one
+``query(state, out, i)``         slot i of ``out`` becomes the window's aggregate, oldest first
+``evict_many(state, n)``         n partials leave, where that is cheaper than n times ``evict``
+===============================  =====================================================================
+
+and a class, which wraps them for Python. Positions are absolute: ``meta[HEAD]`` is that of the oldest
+partial, ``meta[TAIL]`` one past the newest, and both only grow. A ring keeps position p in slot ``p &
+(capacity - 1)``, so pointers stay valid when a ring grows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import FunctionType, ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+from numba.core.errors import NumbaError
+
+from windrow.aggregates.algebra import Aggregate, Monoid, Partial
+from windrow.errors import AggregateError, PropertyError, WindowError
+from windrow.kernels.slots import Parts, allocate, slots
+from windrow.kernels.specialise import specialise
+
+State = tuple[Any, ...]
+
+HEAD, TAIL = 0, 1
+"""Where ``meta`` holds the position of the oldest partial, and one past that of the newest."""
+
+
+class Algorithm:
+    """A window of partials and its aggregate; subclasses say how.
+
+    ``aggregate`` is an aggregate, taken over columns without nulls, or a monoid. ``capacity`` is how many
+    partials fit before the arrays double. With ``compiled=False``, and for partials that are Python objects,
+    the kernels run interpreted.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset()
+    """Properties that an aggregate must have: a subset of commutative, invertible, selective."""
+
+    kernels: ClassVar[str] = ""
+    """The module that holds the kernel functions, if it is not the one that holds the class."""
+
+    def __init__(self, aggregate: Aggregate | Monoid, capacity: int = 16, compiled: bool = True) -> None:
+        self.monoid = monoid_of(aggregate)
+        self.check(self.monoid)
+        self.compiled = compiled and self.monoid.typed
+        self._kernel = specialise(self._kernel_module(), slots(self.monoid), compiled=self.compiled)
+        self._state = self._allocate(power_of_two(capacity))
+        self._slot = allocate(self.monoid, 1)
+
+    @classmethod
+    def check(cls, monoid: Monoid) -> None:
+        """Refuse a monoid that lacks a property which the algorithm relies on."""
+        for name in sorted(cls.requires):
+            if not getattr(monoid, name):
+                raise PropertyError(
+                    f"{cls.__name__} needs an aggregate that is {name}, and {monoid.name} is not; "
+                    "TwoStacksLite, DABALite and PBA take any aggregate"
+                )
+
+    def insert(self, partial: Partial) -> None:
+        """Append a partial as the newest of the window."""
+        self._make_room()
+        self._kernel.insert(self._state, self._placed(partial), 0)
+
+    def evict(self, n: int = 1) -> None:
+        """Remove the ``n`` oldest partials."""
+        if self._evictable(n):
+            self._evict(n)
+
+    def query(self) -> Partial:
+        """The aggregate of the window, from oldest to newest; the identity if it is empty."""
+        self._kernel.query(self._state, self._slot, 0)
+        return self._taken()
+
+    def __len__(self) -> int:
+        meta = self._state[0]
+        return int(meta[TAIL] - meta[HEAD])
+
+    @property
+    def capacity(self) -> int:
+        """How many partials fit before the arrays grow."""
+        return len(self._state[1][0])
+
+    @property
+    def partials(self) -> int:
+        """How many partials the window occupies at this moment, copies and aggregates included."""
+        capacity, held = self.capacity, len(self)
+        lengths = (len(parts[0]) for parts in self._state[1:])
+        return sum(held if length == capacity else length for length in lengths)
+
+    def _allocate(self, capacity: int) -> State:
+        """An empty state for this many partials."""
+        raise NotImplementedError
+
+    def _span(self) -> tuple[int, int]:
+        """The positions that the rings hold."""
+        meta = self._state[0]
+        return int(meta[HEAD]), int(meta[TAIL])
+
+    def _grow(self) -> None:
+        """Double the rings; every position keeps its partial."""
+        bigger = self._allocate(2 * self.capacity)
+        bigger[0][:] = self._state[0]
+        begin, end = self._span()
+        positions = np.arange(begin, end)
+        for old, new in zip(self._state[1:], bigger[1:], strict=True):
+            for source, target in zip(old, new, strict=True):
+                if len(source) == len(target):
+                    target[:] = source
+                else:
+                    target[positions & (len(target) - 1)] = source[positions & (len(source) - 1)]
+        self._state = bigger
+
+    def _make_room(self) -> None:
+        if len(self) == self.capacity:
+            self._grow()
+
+    def _evictable(self, n: int) -> bool:
+        if n < 0 or n > len(self):
+            raise WindowError(
+                f"{type(self).__name__} holds {len(self)} partials and cannot evict {n}; "
+                "evict at most len(window)"
+            )
+        return n > 0
+
+    def _evict(self, n: int) -> None:
+        if n > 1 and hasattr(self._kernel, "evict_many"):
+            self._kernel.evict_many(self._state, n)
+            return
+        for _ in range(n):
+            self._kernel.evict(self._state)
+
+    def _placed(self, partial: Partial) -> Parts:
+        """The partial, in the slot from which kernels read."""
+        place(self.monoid, self._slot, 0, partial)
+        return self._slot
+
+    def _taken(self) -> Partial:
+        return take(self.monoid, self._slot, 0)
+
+    @classmethod
+    def for_range(cls, monoid: Monoid, slices: int, compiled: bool = True) -> Algorithm:
+        """An empty window that will hold up to this many slices."""
+        return cls(monoid, capacity=max(slices, 1), compiled=compiled)
+
+    @classmethod
+    def sliding(
+        cls,
+        monoid: Monoid,
+        columns: Sequence[Any],
+        range: int,
+        slide: int,
+        out: Any,
+        ok: Any,
+        valid: Any = None,
+        compiled: bool = True,
+    ) -> None:
+        """Every count-based window of ``range`` rows, each ``slide`` rows after the last, over whole columns.
+
+        ``columns`` are equally long arrays, one per input; ``valid`` says which rows hold no null (default:
+        all). Result w goes to ``out[w]``, and ``ok[w]`` says whether it is one; a result that is null leaves
+        ``out[w]`` as it was.
+        """
+        rows = np.ones(0, dtype=np.bool_) if valid is None else valid
+        arguments = (tuple(columns), rows, range, slide, out, ok)
+        try:
+            cls.for_range(monoid, range // slide, compiled)._run(allocate(monoid, 2), *arguments)
+        except NumbaError:  # an operation does not compile, of which there has been a warning
+            cls.for_range(monoid, range // slide, False)._run(allocate(monoid, 2), *arguments)
+
+    def _run(
+        self, scratch: Parts, columns: Parts, valid: Any, range_: int, slide: int, out: Any, ok: Any
+    ) -> None:
+        run = driven(self._kernel_module(), self.monoid, self.compiled)
+        run(
+            self._state, scratch, columns, valid, 0, out_rows(len(out), range_, slide), range_, slide, out, ok
+        )
+
+    @classmethod
+    def _kernel_module(cls) -> ModuleType:
+        return sys.modules[cls.kernels or cls.__module__]
+
+
+def out_rows(windows: int, range_: int, slide: int) -> int:
+    """How many rows these many windows cover."""
+    return (windows - 1) * slide + range_ if windows else 0
+
+
+def monoid_of(aggregate: Aggregate | Monoid) -> Monoid:
+    """The monoid itself, or that of an aggregate over columns without nulls (so that its properties are its
+    own).
+    """
+    if isinstance(aggregate, Monoid):
+        return aggregate
+    return aggregate.dense(aggregate._types(None))
+
+
+def place(monoid: Monoid, parts: Parts, i: int, partial: Partial) -> None:
+    """Put a partial into slot i."""
+    if monoid.fields is None:
+        parts[0][i] = partial
+        return
+    try:
+        for array, value in zip(parts, partial, strict=True):
+            array[i] = value
+    except (TypeError, ValueError, OverflowError) as cause:
+        fields = ", ".join(field.name for field in monoid.fields)
+        raise AggregateError(
+            f"{monoid.name}: {partial!r} is not a partial, a tuple of ({fields}); lift makes one of a value"
+        ) from cause
+
+
+def take(monoid: Monoid, parts: Parts, i: int) -> Partial:
+    """The partial in slot i, as Python numbers; a vector is a copy."""
+    if not monoid.typed:
+        return parts[0][i]
+    return tuple(array[i].copy() if array.ndim > 1 else array[i].item() for array in parts)
+
+
+def power_of_two(least: int) -> int:
+    """The smallest power of two that is at least this.
+
+    >>> [power_of_two(n) for n in (0, 1, 2, 3, 8, 9)]
+    [1, 1, 2, 4, 8, 16]
+    """
+    return 1 << max(int(least) - 1, 0).bit_length()
+
+
+def slot(ring: Any, position: int) -> int:
+    """Where a ring keeps a position."""
+    return position & (len(ring[0]) - 1)
+
+
+def driven(module: ModuleType, monoid: Monoid, compiled: bool) -> Any:
+    """The loop over rows of :mod:`windrow.algorithms.drive`, made of one algorithm and one monoid."""
+    from windrow.algorithms import drive
+
+    seam = slots(monoid)
+    if not compiled:
+        return specialise(drive, {**seam, **linked(module, seam)}, compiled=False).run
+    kernel = specialise(module, seam)
+    return specialise(drive, {**seam, **{name: getattr(kernel, name).compiled for name in OPERATIONS}}).run
+
+
+def linked(module: ModuleType, seam: dict[str, Any]) -> dict[str, Any]:
+    """The window operations of a kernel module as plain functions in which the seam's names are bound.
+
+    They share one namespace, so that they may be interpreted as they are, or compiled together with what they
+    call.
+    """
+    namespace = {**vars(module), **seam}
+    for name, function in vars(module).items():
+        if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+            namespace[name] = FunctionType(function.__code__, namespace, name, function.__defaults__)
+    return {name: namespace[name] for name in OPERATIONS}
+
+
+def _operation(*_: Any) -> Any:
+    raise NotImplementedError("bound to an algorithm's own function by windrow.algorithms.base.driven")
+
+
+insert = evict = query = _operation
+OPERATIONS = ("insert", "evict", "query")
