@@ -1,15 +1,15 @@
 """SBA over whole columns: every count-based window of every segment, two or three combines each.
 
-A window is ⌊range/slide⌋ slices of ``slide`` rows and, if the slide does not divide the range, a fragment of the slice
-that follows. A chunk is as many slices as a window has. When a chunk is complete, one pass from right to left leaves in
-slot k of ``lcs`` the aggregate of slice k and all that follow it in the chunk; then, as slices of the next chunk are
-read, ``csa`` aggregates them from left to right, and
+A window is ⌊range/slide⌋ slices of ``slide`` rows and, if the slide does not divide the range, a fragment of
+the slice that follows. A chunk is as many slices as a window has. When a chunk is complete, one pass from
+right to left leaves in slot k of ``lcs`` the aggregate of slice k and all that follow it in the chunk; then,
+as slices of the next chunk are read, ``csa`` aggregates them from left to right, and
 
     window k of the chunk  =  lcs[k]  ⊕  csa  ⊕  fragment
 
-Two forms with the same result: :func:`fused` holds partials in registers and lifts rows as it reads them; :func:`in_place` works
-on slots, for vectors and Python objects. ``offsets`` cuts the columns into segments, ``places`` the output; no window
-crosses a segment.
+Two forms with the same result: :func:`fused` holds partials in registers and lifts rows as it reads them;
+:func:`in_place` works on slots, for vectors and Python objects. ``offsets`` cuts the columns into segments,
+``places`` the output; no window crosses a segment.
 
 Zhang, Akbarinia, Toumani, *Efficient Incremental Computation of Aggregations over Sliding Windows*, KDD 2021.
 """
@@ -23,12 +23,22 @@ import numpy as np
 from windrow.kernels.rows import emit, join, nothing, row
 from windrow.kernels.slots import add, clear, defined, load, lower, merge, store
 
-NONE, ONE = np.uint64(0), np.uint64(1)
-"""Unsigned positions: no compiled access has to ask whether a position counts from the end."""
+NONE: Any = np.uint64(0)
+ONE: Any = np.uint64(1)
+"""Positions are unsigned: no compiled access has to ask whether a position counts from the end."""
 
 
 def fused(
-    columns: Any, valid: Any, offsets: Any, places: Any, lcs: Any, after: Any, out: Any, ok: Any, range_: int, slide: int
+    columns: Any,
+    valid: Any,
+    offsets: Any,
+    places: Any,
+    lcs: Any,
+    after: Any,
+    out: Any,
+    ok: Any,
+    range_: int,
+    slide: int,
 ) -> None:
     """All windows, partials in registers. ``lcs`` and ``after`` hold one chunk each."""
     for segment in range(len(offsets) - 1):
@@ -39,12 +49,31 @@ def fused(
                 by_row(columns, valid, begin, windows, lcs, after, out, ok, place, np.uint64(range_))
             else:
                 by_slice(
-                    columns, valid, begin, windows, lcs, after, out, ok, place, np.uint64(range_), np.uint64(slide)
+                    columns,
+                    valid,
+                    begin,
+                    windows,
+                    lcs,
+                    after,
+                    out,
+                    ok,
+                    place,
+                    np.uint64(range_),
+                    np.uint64(slide),
                 )
 
 
 def by_row(
-    columns: Any, valid: Any, begin: Any, windows: Any, lcs: Any, after: Any, out: Any, ok: Any, place: Any, chunk: Any
+    columns: Any,
+    valid: Any,
+    begin: Any,
+    windows: Any,
+    lcs: Any,
+    after: Any,
+    out: Any,
+    ok: Any,
+    place: Any,
+    chunk: Any,
 ) -> None:
     """Windows that slide by one row: the two passes over a chunk are one loop of two independent chains."""
     acc = nothing()
@@ -146,7 +175,18 @@ def in_place(
         windows = places[segment + 1] - places[segment]
         if windows > 0:
             slots_by_slice(
-                columns, valid, offsets[segment], windows, lcs, after, scratch, out, ok, places[segment], range_, slide
+                columns,
+                valid,
+                offsets[segment],
+                windows,
+                lcs,
+                after,
+                scratch,
+                out,
+                ok,
+                places[segment],
+                range_,
+                slide,
             )
 
 

@@ -1,30 +1,37 @@
 """SBA for the largest or smallest number, with vectors: as fast as memory allows.
 
-The two passes of :mod:`windrow.kernels.boundary` over a chunk are scans, and a scan of single numbers waits for each comparison
-before it starts the next. Here a scan takes a vector at a time: within the vector in log₂(lanes) steps, each combining
-every lane with the lane 1, 2, 4 … places before it, then one step with what was carried so far.
+The two passes of :mod:`windrow.kernels.boundary` over a chunk are scans, and a scan of single numbers waits
+for each comparison before it starts the next. Here a scan takes a vector at a time: within the vector in
+log₂(lanes) steps, each combining every lane with the lane 1, 2, 4 … places before it, then one step with what
+was carried so far.
 
     lanes    3 1 4 1 5 9 2 6        distance 1    3 3 4 4 5 9 9 6        2    3 3 4 4 5 9 9 9        4 …
 
-Ranges up to :data:`SHORT` need no scan: the extreme is idempotent, so a window is four overlapping windows of four.
+Ranges up to :data:`SHORT` need no scan: the extreme is idempotent, so a window is four overlapping windows of
+four.
 
-Vectors compare with one plain instruction, which a NaN would confuse; so each pass also says whether it saw one, and a
-chunk that did is done again, carefully, with the aggregate's own ``combine``. Either way the answer has the bits of the
-generic kernel: NaN beats numbers, and the first of equals stays (−0.0 equals 0.0).
+Vectors compare with one plain instruction, which a NaN would confuse; so each pass also says whether it saw
+one, and a chunk that did is done again, carefully, with the aggregate's own ``combine``. Either way the
+answer has the bits of the generic kernel: NaN beats numbers, and the first of equals stays (−0.0 equals 0.0).
 
-numba has no vector type, so the three loops over vectors are written as LLVM instructions; everything else is Python.
+numba has no vector type, so the three loops over vectors are written as LLVM instructions; everything else is
+Python.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+import llvmlite.ir
+import numba.core.cgutils
+import numba.extending
 
 from windrow.kernels.rows import join, nothing
+
+ir: Any = llvmlite.ir
+types: Any = numba.types
+cgutils: Any = numba.core.cgutils
 
 LARGER = True
 """Which extreme; bound when the module is specialised."""
@@ -113,7 +120,9 @@ def carefully(values: Any, row: int, chunk: int, lcs: Any, out: Any, at: int, co
 
 
 def tiles(values: Any, begin: int, windows: int, scratch: Any, out: Any, place: int, range_: int) -> None:
-    """The windows of one segment when the range is short: of four rows, then of four of those, until they are long enough."""
+    """The windows of one segment when the range is short: of four rows, then of four of those, until they
+    are long enough.
+    """
     half = TILE + SHORT + SPARE // 2
     for first in range(0, windows, TILE):
         count = min(TILE, windows - first)
@@ -122,7 +131,9 @@ def tiles(values: Any, begin: int, windows: int, scratch: Any, out: Any, place: 
         source, source_at, other, width = values, row, 0, 1
         while 4 * width < range_:
             wider = 4 * width
-            met = overlap(source, source_at, width, 2 * width, 3 * width, scratch, other, count + range_ - wider)
+            met = overlap(
+                source, source_at, width, 2 * width, 3 * width, scratch, other, count + range_ - wider
+            )
             odd |= met and width == 1
             source, source_at, other, width = scratch, other, half - other, wider
         last = range_ - width
@@ -142,10 +153,10 @@ def overlap(source: Any, row: int, b: int, c: int, d: int, target: Any, at: int,
         vectors = count // LANES
     odd = combine_four(source, row, b, c, d, vectors, target, at)
     for i in range(vectors * LANES, count):
-        last = source[row + i + d]
-        odd |= last != last or source[row + i] != source[row + i]
-        early, late = better(source[row + i], source[row + i + b]), better(source[row + i + c], last)
-        target[at + i] = better(early, late)
+        one, two = source[row + i], source[row + i + b]
+        three, four = source[row + i + c], source[row + i + d]
+        odd |= one != one or two != two or three != three or four != four
+        target[at + i] = better(better(one, two), better(three, four))
     return bool(odd)
 
 
@@ -157,11 +168,16 @@ def better(a: Any, b: Any) -> Any:
 # Loops over vectors.
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+def vector_loop(define: Callable[..., Any]) -> Any:
+    """A function that is written as LLVM instructions."""
+    return numba.extending.intrinsic(define)
+
+
+@vector_loop
 def scan_back(
     context: Any, values: Any, end: Any, vectors: Any, lcs: Any, slot: Any, carry: Any
 ) -> tuple[Any, Any]:
-    """From right to left over the vectors that end before row ``end``, into those that end before ``slot``."""
+    """From right to left over the vectors that end before row ``end``, into those before ``slot``."""
     signature = types.Tuple((carry, types.boolean))(values, types.intp, types.intp, lcs, types.intp, carry)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -183,7 +199,7 @@ def scan_back(
     return signature, generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_loop
 def scan_on(
     context: Any, values: Any, row: Any, vectors: Any, lcs: Any, slot: Any, out: Any, place: Any, carry: Any
 ) -> tuple[Any, Any]:
@@ -211,7 +227,7 @@ def scan_on(
     return signature, generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_loop
 def combine_four(
     context: Any, source: Any, row: Any, b: Any, c: Any, d: Any, vectors: Any, target: Any, at: Any
 ) -> tuple[Any, Any]:

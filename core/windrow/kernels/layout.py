@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 NONE = -1
 """No slot."""
 
+UNFOLD = -2
+"""A plan stopped because a window begins inside a slice that stands for a page: unfold it, and plan on."""
+
 
 class Runs(NamedTuple):
     """The slices of all keys."""
@@ -19,11 +22,13 @@ class Runs(NamedTuple):
     stop: Any  #: per slot: the last stamp in it (sessions grow)
     follower: Any  #: per slot: the next newer slice of the same key
     leader: Any  #: per slot: the next older slice of the same key
+    page: Any  #: per slot: 0, or the page in the store whose slices this one stands for (see windrow.state.paging)
     free: Any  #: a stack of unused slots
     meta: Any  #: [number of unused slots]
     first: Any  #: per key: its oldest slice
     last: Any  #: per key: its newest slice
     cursor: Any  #: per key: the slice that took the last row
+    held: Any  #: per key: how many slices it has here
 
 
 class Slides(NamedTuple):

@@ -1,17 +1,17 @@
 """Rows as partials in registers: what the fused kernels read and write through.
 
-A kernel whose partials are a few numbers keeps them in local variables, and lifts a row at the moment it is combined. To
-the seam of :mod:`windrow.kernels.slots` this adds, for such monoids:
+A kernel whose partials are a few numbers keeps them in local variables, and lifts a row at the moment it is
+combined. To the seam of :mod:`windrow.kernels.slots` this adds, for such monoids:
 
-============================  ====================================================================
+============================  ===============================================================================
 ``nothing()``                 the identity, in the types of the partial's fields
 ``row(columns, valid, i)``    row i, lifted; the identity if the rows are masked and row i is not valid
 ``join(a, b)``                a ⊕ b, in the types of the fields
-``emit(out, ok, i, p)``       the result of p into ``out[i]``; if it may be null, whether it is defined into ``ok[i]``
-============================  ====================================================================
+``emit(out, ok, i, p)``       p's result into ``out[i]``; if it may be null, whether it is not into ``ok[i]``
+============================  ===============================================================================
 
-Whatever a user's function returns becomes the field's type at once, so that compiled and interpreted code round and wrap
-alike.
+Whatever a user's function returns becomes the field's type at once, so that compiled and interpreted code
+round and wrap alike.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def row_slots(monoid: Monoid, masked: bool) -> dict[str, Any]:
     source = [
         "def cast(v):\n    return (" + "".join(f"type{f}(v[{f}]), " for f in range(len(fields))) + ")",
         "def nothing():\n    return cast(IDENTITY)",
-        f"def row(columns, valid, i):\n    return {lifted}" + (" if valid[i] else nothing()" if masked else ""),
+        f"def row(columns, valid, i):\n    return {lifted}"
+        + (" if valid[i] else nothing()" if masked else ""),
         "def join(a, b):\n    return cast(tuple_combine(a, b))",
         "def emit(out, ok, i, p):\n    " + (_EMIT if monoid.defined is None else _EMIT_DEFINED),
     ]
@@ -60,7 +61,9 @@ _EMIT_DEFINED = "ok[i] = tuple_defined(p)\n    if ok[i]:\n        out[i] = tuple
 
 
 def _placeholder(*_: Any) -> Any:
-    raise NotImplementedError("a kernel is specialised for an aggregate before it runs: windrow.kernels.specialise")
+    raise NotImplementedError(
+        "a kernel is specialised for an aggregate before it runs: windrow.kernels.specialise"
+    )
 
 
 nothing = row = join = emit = _placeholder

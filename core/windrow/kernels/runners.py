@@ -30,7 +30,7 @@ class Runner:
 
     def __init__(self, monoid: Monoid, masked: bool, compiled: bool = True) -> None:
         self.monoid = monoid
-        self.compiled = compiled and monoid.typed and physical_dtype(monoid.output) != object
+        self.compiled = compiled and monoid.typed and physical_dtype(monoid.output).kind != "O"
         self.fused = fusible(monoid)
         seam = row_slots(monoid, masked) if self.fused else slots(monoid)
         self.kernels = specialise(boundary, seam, compiled=self.compiled)
@@ -47,7 +47,7 @@ class Runner:
 
     def run(
         self,
-        columns: tuple[Array, ...],
+        columns: tuple[Any, ...],
         valid: Array | None,
         offsets: Array,
         places: Array,
@@ -58,9 +58,11 @@ class Runner:
     ) -> None:
         """The windows of rows ``offsets[s]`` … into ``out[places[s]]`` …, for every segment s."""
         if self.vectors is not None and slide == 1 and columns[0].flags.c_contiguous:
-            scratch = np.empty(extremes.slots_needed(range_), dtype=out.dtype)
-            self.vectors(columns[0], offsets, places, scratch, out[: places[-1]], range_)
+            room = np.empty(extremes.slots_needed(range_), dtype=out.dtype)
+            self.vectors(columns[0], offsets, places, room, out[: places[-1]], range_)
             return
+        if not self.monoid.typed:
+            columns = tuple(column.tolist() for column in columns)
         chunk = range_ // slide
         lcs, after = allocate(self.monoid, chunk), allocate(self.monoid, chunk)
         valid = ALL_VALID if valid is None else valid
@@ -68,7 +70,9 @@ class Runner:
             self.kernels.fused(columns, valid, offsets, places, lcs, after, out, ok, range_, slide)
         else:
             scratch = allocate(self.monoid, 3)
-            self.kernels.in_place(columns, valid, offsets, places, lcs, after, scratch, out, ok, range_, slide)
+            self.kernels.in_place(
+                columns, valid, offsets, places, lcs, after, scratch, out, ok, range_, slide
+            )
 
 
 def _extreme(monoid: Monoid) -> type | None:

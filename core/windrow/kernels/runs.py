@@ -7,7 +7,7 @@ rows by time. A function that runs out of slots or of room for windows returns w
 
 from __future__ import annotations
 
-from windrow.kernels.layout import NONE, UNSET
+from windrow.kernels.layout import NONE, UNFOLD, UNSET
 
 
 def append(runs, key, after, stamp):  # type: ignore[no-untyped-def]
@@ -16,6 +16,8 @@ def append(runs, key, after, stamp):  # type: ignore[no-untyped-def]
     slot = runs.free[runs.meta[0]]
     runs.stamp[slot] = stamp
     runs.stop[slot] = stamp
+    runs.page[slot] = 0
+    runs.held[key] += 1
     runs.leader[slot] = after
     if after == NONE:
         newer = runs.first[key]
@@ -159,8 +161,13 @@ def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets,
             back = slides.back[which, key]
             following = k  # a window that is not due yet may still be preceded by one whose rows are to come
             while True:
+                folded = NONE
                 if k != UNSET:
-                    while p != NONE and runs.stamp[p] < offsets[which] + k * every[which]:
+                    begins = offsets[which] + k * every[which]
+                    while p != NONE and runs.stamp[p] < begins:
+                        if runs.page[p] != 0 and runs.stop[p] >= begins:
+                            folded = p
+                            break
                         pass_by(slides, which, key, p)
                         p = runs.follower[p]
                 if p == NONE:
@@ -169,9 +176,17 @@ def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets,
                 if k == UNSET or earliest > k:
                     k = earliest
                     if (runs.stamp[p] - offsets[which]) // every[which] < k:  # in a gap of this window
-                        pass_by(slides, which, key, p)
-                        p = runs.follower[p]
-                        continue
+                        if runs.page[p] == 0:
+                            pass_by(slides, which, key, p)
+                            p = runs.follower[p]
+                            continue
+                        folded = p
+                if folded != NONE:
+                    slides.following[which, key] = following
+                    slides.lo[which, key] = p
+                    if count > 0:
+                        return position, count
+                    return UNFOLD, folded
                 end = offsets[which] + k * every[which] + ranges[which]
                 if end > due:
                     wake[0] = min(wake[0], end)
@@ -318,7 +333,7 @@ def plan_deltas(runs, slides, windows, order, keys, values, slot, length, every,
 def evict(runs, slides, key, bound):  # type: ignore[no-untyped-def]
     """Free the slices of a key before the bound."""
     p = runs.first[key]
-    while p != NONE and runs.stamp[p] < bound:
+    while p != NONE and runs.stamp[p] < bound and (runs.page[p] == 0 or runs.stop[p] < bound):
         newer = runs.follower[p]
         for which in range(slides.lo.shape[0]):
             if slides.front[which, key] == p:
@@ -331,6 +346,7 @@ def evict(runs, slides, key, bound):  # type: ignore[no-untyped-def]
             runs.cursor[key] = NONE
         runs.free[runs.meta[0]] = p
         runs.meta[0] += 1
+        runs.held[key] -= 1
         p = newer
     runs.first[key] = p
     if p == NONE:
@@ -345,7 +361,7 @@ def evict_slices(runs, slides, key_order, ranges, every, offsets):  # type: igno
         key = key_order[position]
         if runs.first[key] == NONE:
             continue
-        bound = runs.stamp[runs.last[key]] + 1
+        bound = runs.stop[runs.last[key]] + 1
         for which in range(len(ranges)):
             k = slides.following[which, key]
             if k == UNSET:
@@ -376,6 +392,7 @@ def evict_before_lo(runs, slides, key_order):  # type: ignore[no-untyped-def]
             runs.leader[runs.first[key]] = NONE
             runs.free[runs.meta[0]] = p
             runs.meta[0] += 1
+            runs.held[key] -= 1
 
 
 def walk(runs, key_order, lengths, slots):  # type: ignore[no-untyped-def]

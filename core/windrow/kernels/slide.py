@@ -60,10 +60,10 @@ def wipe(parts, slots, begin, end):  # type: ignore[no-untyped-def]
         clear(parts, slots[n])
 
 
-def rebuild(parts, lcs, csa, follower, leader, lo, front, back, slots, keys, count):  # type: ignore[no-untyped-def]
-    """lcs and csa of every window over every run, as they were, from the slices."""
+def rebuild(parts, lcs, csa, follower, leader, lo, front, back, slots, keys, numbers):  # type: ignore[no-untyped-def]
+    """lcs and csa of every window over the runs of these keys, as they were, from the slices."""
     for which in range(lo.shape[0]):
-        for key in range(count):
+        for key in numbers:
             s = front[which, key]
             if s == NONE:
                 continue
@@ -79,3 +79,20 @@ def rebuild(parts, lcs, csa, follower, leader, lo, front, back, slots, keys, cou
             while s != back[which, key]:
                 s = follower[s]
                 merge(csa, at, csa, at, parts, s)
+
+
+def fold(parts, slots):  # type: ignore[no-untyped-def]
+    """The first of these slots becomes the aggregate of them all."""
+    for n in range(1, len(slots)):
+        merge(parts, slots[0], parts, slots[0], parts, slots[n])
+
+
+def unfold(parts, lcs, slots, newer, base):  # type: ignore[no-untyped-def]
+    """lcs of slices that took the place of one: right-to-left, on top of the lcs of the next newer slice, if that is covered."""
+    s = slots[len(slots) - 1]
+    if newer == NONE:
+        copy(lcs, base + s, parts, s)
+    else:
+        merge(lcs, base + s, parts, s, lcs, base + newer)
+    for n in range(len(slots) - 2, -1, -1):
+        merge(lcs, base + slots[n], parts, slots[n], lcs, base + slots[n + 1])

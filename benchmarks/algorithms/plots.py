@@ -1,0 +1,69 @@
+"""One picture for each table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot  # noqa: E402
+
+from benchmarks.algorithms.measure import Row  # noqa: E402
+
+
+def lines(rows: list[Row], x: str, y: str, by: str, title: str, path: Path, *, labels: tuple[str, str], log_y: bool = True) -> None:
+    """One line per value of ``by``."""
+    figure, axes = pyplot.subplots(figsize=(9, 5.5), constrained_layout=True)
+    for number, name in enumerate(dict.fromkeys(row[by] for row in rows)):
+        points = sorted((row[x], row[y]) for row in rows if row[by] == name)
+        ours = str(name).startswith("windrow")
+        axes.plot(
+            [point[0] for point in points],
+            [point[1] for point in points],
+            marker="o",
+            markersize=3,
+            linewidth=2.2 if ours else 1.2,
+            linestyle="--" if "copy" in str(name) else "-",
+            color=pyplot.get_cmap("tab20")(number % 20),
+            label=name,
+        )
+    wide = max(row[x] for row in rows) > 100 * max(1e-9, min(row[x] for row in rows))
+    if wide:
+        axes.set_xscale("log", base=2)
+    if log_y:
+        axes.set_yscale("log")
+    axes.set(title=title, xlabel=labels[0], ylabel=labels[1])
+    axes.grid(True, which="both", alpha=0.25)
+    axes.legend(fontsize=8, ncols=2)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+def boxes(rows: list[Row], title: str, path: Path) -> None:
+    """Quartiles as boxes, from the minimum to the maximum, for every window and algorithm."""
+    windows = list(dict.fromkeys((row["aggregate"], row["window"]) for row in rows))
+    figure, grid = pyplot.subplots(1, len(windows), figsize=(4.2 * len(windows), 5), constrained_layout=True, sharey=True)
+    for axes, window in zip([grid] if len(windows) == 1 else grid, windows, strict=True):
+        chosen = [row for row in rows if (row["aggregate"], row["window"]) == window]
+        axes.bxp([_box(row) for row in chosen], showfliers=False)
+        axes.set_yscale("log")
+        axes.set_title(f"{window[0]}, {window[1]}")
+        axes.tick_params(axis="x", rotation=60)
+        axes.grid(True, axis="y", alpha=0.25)
+    figure.suptitle(title)
+    figure.supylabel("nanoseconds per slide: minimum, quartiles, maximum")
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+def _box(row: Row) -> dict[str, Any]:
+    return {
+        "label": row["algorithm"],
+        "whislo": max(row["min_ns"], 0.5),
+        "q1": row["lower_quartile_ns"],
+        "med": row["median_ns"],
+        "q3": row["upper_quartile_ns"],
+        "whishi": row["max_ns"],
+    }
