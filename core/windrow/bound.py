@@ -127,6 +127,11 @@ def bind(query: Query, schema: pa.Schema, needs: Iterable[str] = ()) -> BoundQue
                     f"algorithm {query.algorithm!r} needs {needed} aggregates, and {name!r} ({monoid.name}) "
                     f"is not {needed}; choose another algorithm, or 'auto'"
                 )
+        if query.late == "update" and not monoid.commutative:
+            raise PropertyError(
+                f"late='update' needs commutative aggregates, and {name!r} ({monoid.name}) depends on the order of rows; "
+                "use late='side' or 'drop'"
+            )
     bound_type = _bound_type(query, schema, time.type)
     fields = [pa.field(field.name, field.type) for field in keys]
     if query.labelled:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from windrow.bound import BoundQuery
 from windrow.errors import DeltaOrderError
-from windrow.kernels.layout import FOREVER, NONE, UNSET, Windows
+from windrow.kernels.layout import FOREVER, NONE, UNSET, Slides, Windows
 from windrow.runs import Due, Ints, State
 from windrow.windows import (
     CountWindow,
@@ -71,6 +71,10 @@ class Discipline:
             known = self.counters[name] = fresh
         return known
 
+    def counter_named(self, name: str) -> NDArray[Any]:
+        """The counter of this name, as this kind of window makes it."""
+        return self.counter(name)
+
     def counted(self) -> dict[str, NDArray[Any]]:
         """All counters, with an entry for every key."""
         return {
@@ -86,9 +90,16 @@ class Discipline:
         """Windows that are due at this watermark, keys in the given order."""
         raise NotImplementedError
 
+    def begun(self, keys: Ints, time: int) -> Iterator[Due]:
+        """Windows that are not due, but begin before this time, with their results so far. Nothing changes."""
+        raise NotImplementedError
+
     def evict(self, keys: Ints, watermark: int) -> None:
         """Free the slices that no window at or after this watermark needs."""
         raise NotImplementedError
+
+    def restored(self) -> None:
+        """Called once after the state was loaded from a snapshot."""
 
 
 class _Sliced(Discipline):
@@ -129,6 +140,10 @@ class _Sliced(Discipline):
         yield from self.state.due(planned, len(keys))
         self.wake = int(wake[0])
 
+    def closed(self, key: int, reached: int) -> int:
+        """Slices of this key before here take no more rows, and no window will end inside them."""
+        raise NotImplementedError
+
     def evict(self, keys: Ints, watermark: int) -> None:
         evict = self.state.kernels.evict_slices
         self.state.evict(lambda runs, slides: evict(runs, slides, keys, self.ranges, self.every, self.offsets))
@@ -141,10 +156,29 @@ class InTime(_Sliced):
 
     def take(self, rows: Rows) -> Ints:
         self.state.runs.cursor[:] = NONE
+        if len(rows.times):
+            first = (int(rows.times.min()) - self.offsets - self.ranges) // self.every + 1
+            self.wake = min(self.wake, int((first * self.every + self.offsets + self.ranges).min()))
         return self.slice_rows(rows, rows.times)
 
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         return self.due_below(keys, np.array([watermark], dtype=np.int64))
+
+    def begun(self, keys: Ints, time: int) -> Iterator[Due]:
+        slides, wake = self.state.slides, self.wake
+        self.state.slides = Slides(*(array.copy() for array in slides))
+        for due in self.due_below(keys, np.array([FOREVER], dtype=np.int64)):
+            begun = -((due.start - time) // self.every[due.which])
+            yield due.cut(np.minimum(due.times, begun))
+        slides.front[:] = NONE  # lcs and csa have been used for these windows: they are computed anew for the next
+        self.state.slides, self.wake = slides, wake
+
+    def closed(self, key: int, reached: int) -> int:
+        return self.cut(reached)
+
+    def cut(self, time: int) -> int:
+        """The last time, not after this one, at which slices are cut."""
+        return max(int(time - (time - at) % every) for every, at in zip(self.cut_every.tolist(), self.cut_at.tolist(), strict=True))
 
 
 class InCount(_Sliced):
@@ -160,6 +194,10 @@ class InCount(_Sliced):
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         yield from self.due_below(keys, _per_key(self.counter("seen")))
         self.wake = FOREVER
+
+    def closed(self, key: int, reached: int) -> int:
+        seen = int(self.counter("seen")[key])
+        return max(int(seen - (seen - at) % every) for every, at in zip(self.cut_every, self.cut_at, strict=True))
 
 
 class InSessions(Discipline):
@@ -253,9 +291,12 @@ class ByDelta(_EachRow):
     def stamps_of(self, rows: Rows) -> NDArray[Any]:
         return self.bound.deltas(rows.data)
 
+    def counter_named(self, name: str) -> NDArray[Any]:
+        return self.counter(name, 3, self.stamps)
+
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         plan, window, state, rows = self.state.kernels.plan_deltas, self.bound.query.window, self.state, self.rows
-        trigger = self.counter("trigger", 3, self.stamps)
+        trigger = self.counter_named("trigger")
         length, slide = self.stamps(window.range), self.stamps(window.slide)
         try:
             yield from state.due(
@@ -273,7 +314,7 @@ class ByDelta(_EachRow):
             ) from None
 
     def evict(self, keys: Ints, watermark: int) -> None:
-        window, trigger = self.bound.query.window, self.counter("trigger", 3, self.stamps)
+        window, trigger = self.bound.query.window, self.counter_named("trigger")
         bounds = np.maximum(trigger[2], trigger[1] + window.slide) - window.range
         bounds[trigger[0] == 0] = UNSET
         evict = self.state.kernels.evict_below

@@ -24,15 +24,19 @@ import pyarrow as pa
 
 from windrow.answer import answer
 from windrow.bound import BoundQuery
-from windrow.disciplines import Rows, discipline
+from windrow.disciplines import InTime, Rows, discipline
 from windrow.errors import QueryError
 from windrow.kernels.layout import FOREVER
 from windrow.keys import Keys
 from windrow.query import Query
-from windrow.runs import Ints, State, Tower
+from windrow.revisions import Revised
+from windrow.runs import Due, Ints, State, Tower
 from windrow.state import snapshot
+from windrow.state.codec import decompress
+from windrow.state.image import from_ipc, image_of, live_keys, load_image, to_ipc
 from windrow.state.pages import HEADER, Pages
-from windrow.state.image import from_ipc, image_of, load_image, to_ipc
+from windrow.state.paging import Paging
+from windrow.waiting import Waiting, batch_image, load_batch
 
 
 class Operator:
@@ -58,7 +62,7 @@ class Operator:
         """How many rows came too late for the query."""
         self._side: list[pa.Table] = []
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-        self._pages: Pages | None = None
+        self._paging: Paging | None = None
         self._bound: BoundQuery | None = None
         if schema is not None:
             self._bind(schema)
@@ -76,8 +80,12 @@ class Operator:
             keys = self._keys.number(table)
             self._state.ensure_keys(len(self._keys))
             inputs = table.select(self._inputs)
+            if isinstance(self._discipline, Revised):
+                self._touch(keys)
+                found = self._discipline.revise(self._grouped(inputs, times, keys), self.watermark)
+                return self._answer(found, "update")
             if self._ordered:
-                self._pending.append((inputs, times, keys))
+                self._waiting.add(inputs, times, keys)
             else:
                 self._take(self._grouped(inputs, times, keys))
         return self._empty()
@@ -85,17 +93,38 @@ class Operator:
     def process_partials(self, data: Any) -> pa.Table:
         """Take ready-made partials of slices instead of rows; the answer is the same.
 
-        Beside the keys and the time column, which holds the start of each slice, there is a column ``aggregate.field`` for every
-        field of every aggregate's partial. Slices must not cross the start or end of a window: :meth:`slice_at` tells where to cut.
+        Beside the keys, ``data`` has the time column with the start of each slice, and a column ``aggregate.field`` for every field of every
+        aggregate's partial (null means the identity). A slice must not reach over the start or end of a window.
         """
-        raise NotImplementedError
+        bound = self._bound
+        if bound is None:
+            raise QueryError("process_partials() needs the schema of the rows: make the operator with Operator(query, schema)")
+        if not isinstance(self._discipline, InTime) or isinstance(self._discipline, Revised):
+            raise QueryError("process_partials() needs time windows and late='drop' or 'side': give it rows")
+        table = as_table(data)
+        times = bound.times(table)
+        late = times < self._discipline.cut(self._reached())
+        self.late_rows += int(late.sum())
+        table, times = table.filter(pa.array(~late)), times[~late]
+        if len(times):
+            keys = self._keys.number(table)
+            self._state.ensure_keys(len(self._keys))
+            self._touch(keys)
+            slot = self._discipline.take(self._grouped(table, times, keys))
+            for tower in self._state.towers:
+                tower.absorb_partials(table, slot)
+        return self._empty()
 
     def advance(self, watermark: int) -> pa.Table:
         """No row before this time (microseconds since the epoch) will come any more; returns the windows that are final now."""
         if self._bound is None:
             raise QueryError("advance() before the first process(): give the operator the schema of the data, Operator(query, schema)")
-        self.watermark = max(self.watermark, int(watermark))
-        return self._finish()
+        before, self.watermark = self.watermark, max(self.watermark, int(watermark))
+        final = self._finish()
+        early = self.query.early
+        if early is None or self.watermark >= FOREVER or self.watermark // early == before // early:
+            return final
+        return pa.concat_tables([final, self._unfinished()])
 
     def flush(self) -> pa.Table:
         """The stream has ended; returns all windows that are left."""
@@ -110,15 +139,13 @@ class Operator:
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, under the fingerprint of the query; equal states give equal bytes."""
-        image: dict[str, Any] = {
-            "query": self.query.described,
-            "watermark": self.watermark,
-            "late_rows": self.late_rows,
-            "side": [to_ipc(table) for table in self._side],
-        }
+        image = self._header()
         if self._bound is not None:
-            image["schema"] = self._bound.schema.serialize().to_pybytes()
-            image |= image_of(self._state, self._discipline, self._keys, self._pending)
+            if self._paging is not None:
+                self._paging.unfold_all()
+            live = live_keys(self._state, self._discipline, self._keys)
+            image |= image_of(self._state, self._discipline, self._keys, live)
+            image["waiting"] = [batch_image(batch, self._keys) for batch in self._waiting.batches]
         return snapshot.write(image, self.query.fingerprint)
 
     @classmethod
@@ -129,11 +156,11 @@ class Operator:
         """
         image = snapshot.read(blob, query.fingerprint, query.described)
         operator = cls(query, compiled=compiled, threads=threads)
-        operator.watermark, operator.late_rows = image["watermark"], image["late_rows"]
-        operator._side = [from_ipc(table) for table in image["side"]]
-        if "schema" in image:
-            operator._bind(pa.ipc.read_schema(pa.py_buffer(image["schema"])))
-            operator._pending = load_image(image, operator._state, operator._discipline, operator._keys)
+        operator._load_header(image)
+        if operator._bound is not None:
+            load_image(image, operator._state, operator._discipline, operator._keys)
+            operator._waiting.batches = [load_batch(each, operator._keys) for each in image["waiting"]]
+            operator._loaded()
         return operator
 
     @classmethod
@@ -141,31 +168,69 @@ class Operator:
         cls, query: Query, schema: pa.Schema, pages: Pages, *, compiled: bool = True, threads: int = 1
     ) -> Operator:
         """An operator whose state lives in a store: goes on from what is there, or starts with nothing."""
+        operator = cls(query, schema, compiled=compiled, threads=threads)
+        state, found, keys = operator._state, operator._discipline, operator._keys
+        operator._paging = paging = Paging(pages, query.fingerprint, state, found, keys)
         header = pages.get([HEADER]).get(HEADER)
-        if header is None:
-            operator = cls(query, schema, compiled=compiled, threads=threads)
-        else:
-            operator = cls.restore(query, header, compiled=compiled, threads=threads)
-            operator._bind(schema)
-        operator._pages = pages
+        if header is not None:
+            image = snapshot.read(decompress(header), query.fingerprint, query.described)
+            operator._load_header(image)
+            paging.load(image)
+            operator._waiting.batches = [load_batch(each, keys, name) for name, each in paging.read(image["waiting"])]
+            operator._loaded()
         return operator
 
     def commit(self) -> int:
-        """Write what changed since the last commit to the store; returns how many bytes that were."""
-        if self._pages is None:
+        """Write what changed since the last commit to the store; returns how many bytes that were.
+
+        If the store raises, nothing was written; commit again, or open the operator anew from the last commit.
+        """
+        if self._paging is None:
             raise QueryError("commit() needs a store: make the operator with Operator.open(query, schema, pages)")
-        blob = self.snapshot()
-        self._pages.commit({HEADER: blob}, [])
-        return len(blob)
+        more = {}
+        for position, batch in enumerate(self._waiting.batches):
+            if not batch.name:
+                name = f"rows.{self._paging.commits + 1}.{position}"
+                self._waiting.batches[position] = batch._replace(name=name)
+        for batch in self._waiting.batches:
+            if batch.name.startswith(f"rows.{self._paging.commits + 1}."):
+                more[batch.name] = self._paging.written(batch_image(batch, self._keys))
+        header = {**self._header(), "waiting": [batch.name for batch in self._waiting.batches]}
+        count = self._paging.commit(header, more, self._waiting.gone, self._reached())
+        self._waiting.gone = []
+        return count
+
+    def _header(self) -> dict[str, Any]:
+        image: dict[str, Any] = {
+            "query": self.query.described,
+            "watermark": self.watermark,
+            "late_rows": self.late_rows,
+            "side": [to_ipc(table) for table in self._side],
+        }
+        if self._bound is not None:
+            image |= {"schema": self._bound.schema.serialize().to_pybytes(), "wake": self._discipline.wake}
+        return image
+
+    def _load_header(self, image: dict[str, Any]) -> None:
+        self.watermark, self.late_rows = image["watermark"], image["late_rows"]
+        self._side = [from_ipc(table) for table in image["side"]]
+        if "schema" in image:
+            self._bind(pa.ipc.read_schema(pa.py_buffer(image["schema"])))
+            self._discipline.wake = image["wake"]
+
+    def _loaded(self) -> None:
+        self._state.ensure_keys(len(self._keys))
+        self._discipline.restored()
 
     @property
     def wake(self) -> int | None:
         """The earliest watermark at which a further window is due, as far as is known; ``None`` if there is none."""
         if self._bound is None:
             return None
-        times = [self._discipline.wake + self.query.lateness] if self._discipline.wake < FOREVER else []
-        times += [int(times_.min()) + 1 + self.query.lateness for _, times_, _ in self._pending]
-        return min(times, default=None)
+        behind = 0 if self.query.late == "update" else self.query.lateness
+        due = [self._discipline.wake] if self._discipline.wake < FOREVER else []
+        due += [] if self._waiting.earliest is None else [self._waiting.earliest + 1]
+        return min(due) + behind if due else None
 
     def _schema(self) -> pa.Schema:
         assert self._bound is not None
@@ -174,7 +239,11 @@ class Operator:
     def _bind(self, schema: pa.Schema) -> BoundQuery:
         if self._bound is None:
             self._bound = bound = self.query.bind(schema)
-            self._discipline = discipline(bound)
+            self._discipline = (
+                Revised(bound, [window for _, window in self.query.windows])
+                if self.query.late == "update"
+                else discipline(bound)
+            )
             towers = [
                 Tower(name, monoid, bound.inputs(name), self.compiled) for name, monoid in bound.monoids.items()
             ]
@@ -187,13 +256,17 @@ class Operator:
             )
             self._state.pool = self._pool
             self._discipline.attach(self._state)
+            if self.query.algorithm != "auto" and self.query.late != "update":
+                from windrow.chosen import Chosen  # only a query that names an algorithm loads them all
+
+                self._state.slide = Chosen(self._state, self.query.algorithm).slide
             self._keys = Keys([schema.field(name) for name in self.query.by])
             self._state.ensure_keys(len(self._keys))
-            self._pending: list[tuple[pa.Table, Ints, Ints]] = []
             self._ordered = self._discipline.ordered or not all(m.commutative for m in bound.monoids.values())
             inputs = {name for names in map(bound.inputs, bound.monoids) for name in names}
             attribute = getattr(self.query.window, "attribute", None)
             self._inputs = sorted(inputs | {self.query.time} | ({attribute} if attribute else set()))
+            self._waiting = Waiting(pa.schema([schema.field(name) for name in self._inputs]))
         elif schema != self._bound.schema and not schema.equals(self._bound.schema):
             self.query.bind(schema)
             _same_types(self._bound.schema, schema, [*self.query.by, self.query.time, *self._inputs])
@@ -218,40 +291,36 @@ class Operator:
             order = grouped
         return Rows(data, times, keys, order)
 
+    def _touch(self, keys: Ints) -> None:
+        if self._paging is not None:
+            self._paging.touch(np.unique(keys).tolist())
+
     def _take(self, rows: Rows) -> None:
+        self._touch(rows.keys)
         slot = self._discipline.take(rows)
         mapped = map if self._pool is None or len(slot) < 100_000 else self._pool.map
         list(mapped(lambda tower: tower.absorb(rows.data, slot), self._state.towers))
 
-    def _settle(self, reached: int) -> None:
-        """Rows that no later row can come before, in their order."""
-        if self._pending:
-            data = pa.concat_tables([each for each, _, _ in self._pending])
-            times = np.concatenate([each for _, each, _ in self._pending])
-            keys = np.concatenate([each for _, _, each in self._pending])
-            settled = times < reached
-            if settled.all():
-                self._pending = []
-            else:
-                left = pa.array(~settled)
-                self._pending = [(data.filter(left), times[~settled], keys[~settled])]
-                data, times, keys = data.filter(pa.array(settled)), times[settled], keys[settled]
-            if len(times) > 1 and not (times[1:] >= times[:-1]).all():
-                order = np.argsort(times, kind="stable")
-                data, times, keys = data.take(pa.array(order)), times[order], keys[order]
-        else:
-            data, times, keys = self._schema().empty_table().select(self._inputs), *(np.empty(0, np.int64),) * 2
-        self._take(self._grouped(data, times, keys))
-
     def _finish(self) -> pa.Table:
-        reached = self._reached() if self.watermark < FOREVER else FOREVER
+        late = 0 if self.query.late == "update" else self.query.lateness
+        reached = self.watermark - late if self.watermark < FOREVER else FOREVER
         if self._ordered:
-            self._settle(reached)
+            settled = self._waiting.settle(reached)
+            self._take(self._grouped(settled.data, settled.times, settled.keys))
         order = self._keys.order
         found = list(self._discipline.due(order, reached))
         self._discipline.evict(order, reached)
+        for due in found:
+            self._touch(due.key)
+        return self._answer(found, "final")
+
+    def _unfinished(self) -> pa.Table:
+        """Results so far of the windows that have begun and are not final."""
+        return self._answer(list(self._discipline.begun(self._keys.order, self.watermark)), "early")
+
+    def _answer(self, found: list[Due], emission: str) -> pa.Table:
         assert self._bound is not None
-        return answer(self._bound, self._keys, found, "final", self._state.kernels, self._pool)
+        return answer(self._bound, self._keys, found, emission, self._state.kernels, self._pool)
 
     def _empty(self) -> pa.Table:
         assert self._bound is not None

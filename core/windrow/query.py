@@ -138,6 +138,8 @@ class Query:
             raise QueryError(f"lateness cannot be negative, as {durations.format(self.lateness)!r} is")
         if self.early is not None and self.early <= 0:
             raise QueryError(f"early has to be longer than zero, not {durations.format(self.early)!r}")
+        if self.early is not None and not all(isinstance(window, TimeWindow) for _, window in self.windows):
+            raise QueryError(f"early results need a TimeWindow, not {type(self.window).__name__}; leave early out")
         if self.late not in get_args(Late):
             raise QueryError(f"late has to be 'drop', 'side' or 'update', not {self.late!r}")
         if self.late == "update" and not all(isinstance(window, TimeWindow) for _, window in self.windows):

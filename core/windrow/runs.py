@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from windrow.aggregates import arrow
 from windrow.aggregates.algebra import Monoid
-from windrow.errors import AggregateError, ArithmeticOverflow
+from windrow.errors import AggregateError, ArithmeticOverflow, ColumnError, QueryError
 from windrow.kernels import runs as runs_kernels
 from windrow.kernels import slide as slide_kernels
-from windrow.kernels.layout import NONE, UNSET, Runs, Slides, Windows
+from windrow.kernels.layout import NONE, UNFOLD, UNSET, Runs, Slides, Windows
 from windrow.kernels.slots import allocate, slots
 from windrow.kernels.specialise import specialise
 
@@ -52,9 +52,19 @@ class Tower:
         with _Explained(self, columns, valid):
             self.kernels.absorb(self.parts, slot, tuple(columns), valid, len(slot))
 
-    def absorb_partials(self, incoming: tuple[Any, ...], slot: Ints) -> None:
-        """Ready-made partials into their slices."""
-        self.kernels.absorb_partials(self.parts, slot, incoming)
+    def absorb_partials(self, data: pa.Table, slot: Ints) -> None:
+        """Ready-made partials, from the columns ``name.field``, into their slices."""
+        if self.monoid.fields is None:
+            raise QueryError(f"{self.name}: {self.monoid.name} has no typed partial; give the operator rows")
+        incoming = []
+        for field, identity in zip(self.monoid.fields, self.monoid.identity, strict=True):
+            name = f"{self.name}.{field.name}"
+            if name not in data.column_names:
+                raise ColumnError.unknown(name, f"partial of aggregate {self.name!r}", data.column_names)
+            values, valid = arrow.to_numpy(data.column(name))
+            filled = values if valid is None else np.where(valid, values, np.asarray(identity, dtype=values.dtype))
+            incoming.append(filled.astype(field.dtype, copy=False))
+        self.kernels.absorb_partials(self.parts, slot, tuple(incoming))
 
     def slide(self, runs: Runs, due: Windows, shift: Ints, at: Ints, count: int) -> tuple[Any, Any]:
         """The results of due windows and which of them are not null."""
@@ -67,10 +77,20 @@ class Tower:
                 due.lo, due.hi, due.back, due.flip, shift, at, out, ok, count,
             )  # fmt: skip
         except OverflowError as cause:
-            raise ArithmeticOverflow(
-                f"{self.name}: {self.monoid.name} does not fit {self.monoid.output}; cast its column to float64 or decimal first"
-            ) from cause
+            raise self._overflow() from cause
         return out, ok
+
+    def lowered(self, partial: Any) -> Any:
+        """The result of one partial."""
+        try:
+            return self.monoid.lower(partial)
+        except OverflowError as cause:
+            raise self._overflow() from cause
+
+    def _overflow(self) -> ArithmeticOverflow:
+        return ArithmeticOverflow(
+            f"{self.name}: {self.monoid.name} does not fit {self.monoid.output}; cast its column to float64 or decimal first"
+        )
 
     def partial(self, slot: int) -> Any:
         """The partial of one slice."""
@@ -112,9 +132,13 @@ class State:
         self.slots, self.keys, self.windows = 0, 0, windows
         self.first_window = first_window
         self.pool: Executor | None = None
+        self.slide: Callable[[Windows, int], dict[str, tuple[Any, Any]]] = self._slide
+        self.unfold: Callable[[int], None] = _not_paged
+        self.freed: Callable[[Ints], None] | None = None
         self.runs = Runs(
             stamp=np.empty(0, stamps), stop=np.empty(0, stamps), follower=_none(0), leader=_none(0),
-            free=_none(0), meta=np.zeros(1, np.int64), first=_none(0), last=_none(0), cursor=_none(0),
+            page=np.empty(0, np.int64), free=_none(0), meta=np.zeros(1, np.int64),
+            first=_none(0), last=_none(0), cursor=_none(0), held=np.empty(0, np.int64),
         )  # fmt: skip
         self.slides = Slides(
             following=np.empty((windows, 0), np.int64), lo=_none(windows, 0), front=_none(windows, 0), back=_none(windows, 0)
@@ -126,9 +150,11 @@ class State:
         if keys <= self.keys:
             return
         room = max(keys, 2 * self.keys, 64)
-        self.runs = self.runs._replace(
-            first=_longer(self.runs.first, room), last=_longer(self.runs.last, room), cursor=_longer(self.runs.cursor, room)
-        )
+        runs = self.runs
+        self.runs = runs._replace(
+            first=_longer(runs.first, room), last=_longer(runs.last, room), cursor=_longer(runs.cursor, room),
+            held=_longer(runs.held, room, 0),
+        )  # fmt: skip
         self.slides = Slides(
             following=_wider(self.slides.following, room, self.first_window),
             lo=_wider(self.slides.lo, room, NONE),
@@ -153,7 +179,7 @@ class State:
         runs.meta[0] = top + room - old
         self.runs = runs._replace(
             stamp=_longer(runs.stamp, room), stop=_longer(runs.stop, room), follower=_longer(runs.follower, room),
-            leader=_longer(runs.leader, room), free=free,
+            leader=_longer(runs.leader, room), page=_longer(runs.page, room, 0), free=free,
         )  # fmt: skip
         self.slots = room
         for tower in self.towers:
@@ -177,27 +203,37 @@ class State:
         begin = 0
         while begin < end:
             windows = _windows(room, self.runs.stamp.dtype)
-            begin, count = plan(windows, begin)
-            if begin == NONE:
+            reached, count = plan(windows, begin)
+            if reached == UNFOLD:
+                self.unfold(count)
+                continue
+            if reached == NONE:
                 raise IndexError(count)
+            begin = reached
             if count:
                 yield self._results(windows, count)
 
     def _results(self, windows: Windows, count: int) -> Due:
+        results = self.slide(windows, count)
+        cut = Windows(*(column[:count] for column in windows))
+        return Due(cut.key, cut.which, cut.start, cut.end, cut.times, results)
+
+    def _slide(self, windows: Windows, count: int) -> dict[str, tuple[Any, Any]]:
+        """The results of planned windows, aggregate by aggregate."""
         which = windows.which[:count]
         shift = which * self.slots
         at = which * self.keys + windows.key[:count]
         mapped = map if self.pool is None or count < 10_000 else self.pool.map
         slid = mapped(lambda tower: tower.slide(self.runs, windows, shift, at, count), self.towers)
-        results = {tower.name: result for tower, result in zip(self.towers, slid, strict=True)}
-        cut = Windows(*(column[:count] for column in windows))
-        return Due(cut.key, which, cut.start, cut.end, cut.times, results)
+        return {tower.name: result for tower, result in zip(self.towers, slid, strict=True)}
 
     def evict(self, evict: Callable[[Runs, Slides], None]) -> None:
         """Free slices, and make their slots the identity again."""
         before = int(self.runs.meta[0])
         evict(self.runs, self.slides)
         after = int(self.runs.meta[0])
+        if self.freed is not None:
+            self.freed(self.runs.free[before:after])
         for tower in self.towers:
             tower.kernels.wipe(tower.parts, self.runs.free, before, after)
 
@@ -221,6 +257,16 @@ class Due:
     ) -> None:
         self.key, self.which, self.start, self.end, self.times, self.results = key, which, start, end, times, results
 
+    def cut(self, times: Any) -> Due:
+        """Only the first so many windows of each entry."""
+        some = times > 0
+        results = {name: (out[some], ok[some]) for name, (out, ok) in self.results.items()}
+        return Due(self.key[some], self.which[some], self.start[some], self.end[some], times[some], results)
+
+
+def _not_paged(slot: int) -> None:
+    raise AssertionError(f"slice {slot} stands for a page, but the state is in no store")
+
 
 def _windows(room: int, stamps: Any) -> Windows:
     slot = lambda: np.empty(room, np.int32)  # noqa: E731
@@ -234,8 +280,8 @@ def _none(*shape: int) -> NDArray[np.int32]:
     return np.full(shape, NONE, dtype=np.int32)
 
 
-def _longer(array: Any, room: int) -> Any:
-    longer = np.full(room, NONE, dtype=array.dtype)
+def _longer(array: Any, room: int, fill: int = NONE) -> Any:
+    longer = np.full(room, fill, dtype=array.dtype)
     longer[: len(array)] = array
     return longer
 

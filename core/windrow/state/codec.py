@@ -1,0 +1,31 @@
+"""Compression of stored bytes: Snappy, unless that does not make them smaller.
+
+>>> blob = compress(b"slices " * 100)
+>>> len(blob) < 100, decompress(blob) == b"slices " * 100
+(True, True)
+"""
+
+from __future__ import annotations
+
+import snappy
+
+from windrow.errors import CorruptSnapshot
+
+_RAW, _SNAPPY = b"\0", b"\1"
+
+
+def compress(blob: bytes) -> bytes:
+    smaller: bytes = snappy.compress(blob)
+    return _SNAPPY + smaller if len(smaller) < len(blob) else _RAW + blob
+
+
+def decompress(blob: bytes) -> bytes:
+    codec, body = bytes(blob[:1]), bytes(blob[1:])
+    if codec == _RAW:
+        return body
+    if codec == _SNAPPY:
+        try:
+            return bytes(snappy.decompress(body))
+        except Exception as cause:
+            raise CorruptSnapshot(f"the stored bytes cannot be decompressed: {cause}") from cause
+    raise CorruptSnapshot(f"the stored bytes begin with {codec!r}, which is no codec of windrow")

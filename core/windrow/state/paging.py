@@ -1,0 +1,294 @@
+"""State in a store: a small header, leaves of keys, and pages of old slices that nobody needs to look into.
+
+A window changes at its two ends only. So of a long run only the ends stay in memory; the closed slices between are *folded*, :data:`FOLD` at a
+time, into one slice that holds their aggregate and stands for a page in the store; folded slices are folded again. When the beginning
+of a window comes to lie inside such a slice, it is *unfolded*: the page is read, and deleted. A page is written once, and read at most once, so a commit
+writes the new slices, a few folded ones, and the leaves of keys that changed: never a whole window.
+
+====================  ==========================================================================================
+``header``            query, schema, watermark, the number of this commit, and which leaf was written by which commit
+``leaf.N``            keys whose tag is in [N · LEAF, (N + 1) · LEAF): their counters and the slices they hold
+``rows.N``            rows that wait for the watermark
+``T.L.S``             page S of level L of the key with tag T: ``FOLD`` slices, or ``FOLD`` folded ones of the level below
+====================  ==========================================================================================
+
+Every one carries the commit that wrote it and a checksum: a store that returns stale or damaged bytes is found out, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from windrow.disciplines import Discipline, _Sliced
+from windrow.errors import CorruptSnapshot, StoreError
+from windrow.kernels.layout import NONE
+from windrow.keys import Keys
+from windrow.runs import Ints, State
+from windrow.state import snapshot
+from windrow.state.codec import compress, decompress
+from windrow.state.image import image_of, is_live, load_image, load_slices, slices_of
+from windrow.state.pages import HEADER, Pages
+
+FOLD = 32
+"""How many slices are folded into one."""
+LEAF = 32
+"""How many keys share a leaf."""
+_LEVEL, _NUMBER = 48, (1 << 48) - 1  # a page is its level << 48 | its number + 1
+
+
+class Paging:
+    """Connects the state of one operator with its store."""
+
+    def __init__(self, pages: Pages, fingerprint: str, state: State, discipline: Discipline, keys: Keys) -> None:
+        self.pages, self.fingerprint = pages, fingerprint
+        self.state, self.discipline, self.keys = state, discipline, keys
+        self.commits = 0
+        self.leaves: dict[int, int] = {}
+        self.tags = self.made = np.empty(0, dtype=np.int64)
+        self.owner: dict[int, int] = {}  # the key of every slice that stands for a page
+        self.next_tag = 0
+        self.dirty: set[int] = set()
+        self.put: dict[str, bytes] = {}
+        self.delete: set[str] = set()
+        state.unfold, state.freed = self.unfold, self.freed
+
+    def touch(self, numbers: Iterable[int]) -> None:
+        """The state of these keys changed."""
+        self.dirty.update(numbers)
+
+    def load(self, header: dict[str, Any]) -> None:
+        """All leaves that the header names."""
+        self.commits, self.next_tag = header["commit"], header["next_tag"]
+        self.leaves = {int(leaf): commit for leaf, commit in header["leaves"]}
+        names = {leaf: f"leaf.{leaf}" for leaf in self.leaves}
+        found = self.pages.get(names.values()) if names else {}
+        for leaf, commit in sorted(self.leaves.items()):
+            image = self._read(found, names[leaf])
+            if image["commit"] != commit:
+                raise StoreError(
+                    f"the store returned {names[leaf]!r} of commit {image['commit']}, but the header of commit {self.commits} needs that of "
+                    f"commit {commit}: it has lost or reordered writes; restore the store from a backup"
+                )
+            numbers = load_image(image, self.state, self.discipline, self.keys)
+            self._tags()[numbers], self._made()[numbers] = image["tags"], image["made"]
+            for key in numbers.tolist():
+                self._own(key, self.state.run(key))
+
+    def read(self, names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Pages of these names."""
+        found = self.pages.get(names) if names else {}
+        for name in names:
+            yield name, self._read(found, name)
+
+    def commit(self, header: Mapping[str, Any], more: Mapping[str, bytes], gone: Iterable[str], reached: int) -> int:
+        """Write what changed, all at once; returns the number of bytes. After an error the same commit can be tried again."""
+        self._fold_long_runs(reached)
+        number = self.commits + 1
+        put = {**self.put, **more}
+        delete = {*self.delete, *gone}
+        leaves = dict(self.leaves)
+        for leaf, numbers in self._dirty_leaves().items():
+            if len(numbers):
+                image = image_of(self.state, self.discipline, self.keys, numbers)
+                names = {"tags": self._tags()[numbers].tolist(), "made": self._made()[numbers].tolist()}
+                put[f"leaf.{leaf}"] = self.written({**image, **names, "commit": number})
+                leaves[leaf] = number
+            elif leaf in leaves:
+                delete.add(f"leaf.{leaf}")
+                del leaves[leaf]
+        put[HEADER] = self.written(
+            {**header, "commit": number, "next_tag": self.next_tag, "leaves": sorted(leaves.items())}
+        )
+        self.pages.commit(put, sorted(delete - set(put)))
+        self.commits, self.leaves = number, leaves
+        self.put, self.delete, self.dirty = {}, set(), set()
+        return sum(map(len, put.values()))
+
+    def unfold(self, slot: int) -> None:
+        """Put the slices of a page where the one is that stands for it."""
+        state = self.state
+        key = self.owner.pop(slot)
+        name = _name(int(self._tags()[key]), int(state.runs.page[slot]))
+        blob = self.put.pop(name, None)
+        image = self._read(self.pages.get([name]) if blob is None else {name: blob}, name)
+        if blob is None:
+            self.delete.add(name)
+        slots = load_slices(image, state)
+        runs, slides = state.runs, state.slides
+        covered = [
+            slides.front[w, key] != NONE and runs.stamp[slot] <= runs.stamp[slides.front[w, key]] for w in range(state.windows)
+        ]
+        newer = int(runs.follower[slot])
+        beyond = [newer if covered[w] and slides.front[w, key] != slot else NONE for w in range(state.windows)]
+        placed = np.append(slot, slots[1:])  # the first slice takes the slot of the folded one: what points there stays right
+        runs.stamp[slot], runs.stop[slot], runs.page[slot] = runs.stamp[slots[0]], runs.stop[slots[0]], runs.page[slots[0]]
+        for tower in state.towers:
+            for part in tower.parts:
+                part[slot] = part[slots[0]]
+        self._free(slots[:1])
+        self._own(key, placed)
+        runs.follower[placed[:-1]], runs.leader[placed[1:]] = placed[1:], placed[:-1]
+        runs.follower[placed[-1]] = newer
+        if newer == NONE:
+            runs.last[key] = placed[-1]
+        else:
+            runs.leader[newer] = placed[-1]
+        runs.held[key] += len(placed) - 1
+        for which in range(state.windows):
+            for pointer in (slides.front, slides.back):
+                if pointer[which, key] == slot:
+                    pointer[which, key] = placed[-1]
+            if covered[which]:
+                for tower in state.towers:
+                    tower.kernels.unfold(tower.parts, tower.lcs, placed, beyond[which], which * state.slots)
+        self.touch([key])
+
+    def unfold_all(self) -> None:
+        """Have every slice in memory."""
+        while len(folded := np.flatnonzero(self.state.runs.page)):
+            self.unfold(int(folded[0]))
+
+    def freed(self, slots: Ints) -> None:
+        """Slices were evicted: the pages they stand for go too, with all below them."""
+        runs = self.state.runs
+        for slot in slots[runs.page[slots] != 0].tolist():
+            self._drop(int(self._tags()[self.owner.pop(slot)]), int(runs.page[slot]))
+            runs.page[slot] = 0
+
+    def _drop(self, tag: int, page: int) -> None:
+        name = _name(tag, page)
+        if self.put.pop(name, None) is None:
+            self.delete.add(name)
+        level, number = page >> _LEVEL, (page & _NUMBER) - 1
+        if level > 1:
+            for below in range(number * FOLD, (number + 1) * FOLD):
+                self._drop(tag, (level - 1) << _LEVEL | below + 1)
+
+    def _fold_long_runs(self, reached: int) -> None:
+        if isinstance(self.discipline, _Sliced):
+            held = self.state.runs.held
+            for key in sorted(key for key in self.dirty if held[key] > 4 * FOLD):
+                self._tag(key)
+                self._fold_run(key, self.discipline.closed(key, reached))
+
+    def _fold_run(self, key: int, closed: int) -> None:
+        """Fold slices that lie before ``closed``, then folded ones, while there are two folds of them."""
+        runs = self.state.runs
+        level, again = 0, True
+        while again:
+            slots = self.state.run(key)
+            levels = runs.page[slots] >> _LEVEL
+            higher = np.flatnonzero(levels > level)
+            begin = int(higher[-1]) + 1 if len(higher) else FOLD if level == 0 else 0
+            loose = slots[begin:][levels[begin:] == level]
+            loose = loose[runs.stop[loose] < closed]
+            again = False
+            while len(loose) >= 2 * FOLD:
+                first = 0 if level == 0 else int(-((runs.page[loose[0]] & _NUMBER) - 1) % FOLD)
+                group, loose = loose[first : first + FOLD], loose[first + FOLD :]
+                if len(group) < FOLD or not self._fold(key, group, level):
+                    return
+                again = True
+            level += 1
+
+    def _fold(self, key: int, slots: Ints, level: int) -> bool:
+        """Let the first of these slices stand for all of them; false if a window begins inside."""
+        state = self.state
+        runs, slides = state.runs, state.slides
+        first, rest, last = int(slots[0]), slots[1:], int(slots[-1])
+        if np.isin(slides.lo[:, key], rest).any():
+            return False
+        if level == 0:
+            number = int(self._made()[key])
+            self._made()[key] += 1
+        else:
+            number = ((int(runs.page[first]) & _NUMBER) - 1) // FOLD
+        page = (level + 1) << _LEVEL | number + 1
+        self.put[_name(int(self._tags()[key]), page)] = self.written(slices_of(state, slots))
+        for which in range(state.windows):
+            if slides.front[which, key] in slots[:-1] or slides.back[which, key] in slots[:-1]:
+                slides.front[which, key] = slides.back[which, key] = NONE  # computed anew at the next window
+            for pointer in (slides.front, slides.back):
+                if pointer[which, key] == last:
+                    pointer[which, key] = first
+        for tower in state.towers:
+            tower.kernels.fold(tower.parts, slots)
+        newer = int(runs.follower[last])
+        runs.stop[first], runs.page[first], runs.follower[first] = runs.stop[last], page, newer
+        if newer == NONE:
+            runs.last[key] = first
+        else:
+            runs.leader[newer] = first
+        runs.held[key] -= len(rest)
+        runs.cursor[key] = NONE
+        self.owner[first] = key
+        for slot in rest.tolist():
+            self.owner.pop(slot, None)
+        self._free(rest)
+        return True
+
+    def _free(self, slots: Ints) -> None:
+        runs = self.state.runs
+        top = int(runs.meta[0])
+        runs.page[slots] = 0
+        runs.free[top : top + len(slots)] = slots
+        runs.meta[0] = top + len(slots)
+        for tower in self.state.towers:
+            tower.kernels.wipe(tower.parts, runs.free, top, top + len(slots))
+
+    def _own(self, key: int, slots: Ints) -> None:
+        for slot in slots[self.state.runs.page[slots] != 0].tolist():
+            self.owner[slot] = key
+
+    def _dirty_leaves(self) -> dict[int, Ints]:
+        """The keys of every leaf that has to be written, those that still have state."""
+        live = is_live(self.state, self.discipline)
+        for key in sorted(self.dirty):
+            if live[key]:
+                self._tag(key)
+        tags = self._tags()
+        leaves = sorted({int(tags[key]) // LEAF for key in self.dirty if tags[key] != NONE})
+        chosen = np.flatnonzero(live & (tags != NONE) & np.isin(tags // LEAF, leaves))
+        chosen = chosen[np.argsort(tags[chosen])]
+        of = tags[chosen] // LEAF
+        return {leaf: chosen[of == leaf] for leaf in leaves}
+
+    def _tag(self, key: int) -> None:
+        if self._tags()[key] == NONE:
+            self._tags()[key] = self.next_tag
+            self.next_tag += 1
+
+    def _tags(self) -> Ints:
+        """The tag of each key: its name in the store."""
+        self.tags = _fitted(self.tags, self.state.keys, NONE)
+        return self.tags
+
+    def _made(self) -> Ints:
+        """How many pages of slices each key has had."""
+        self.made = _fitted(self.made, self.state.keys, 0)
+        return self.made
+
+    def written(self, image: Mapping[str, Any]) -> bytes:
+        """An image as the bytes of a page."""
+        return compress(snapshot.write(image, self.fingerprint))
+
+    def _read(self, found: Mapping[str, bytes], name: str) -> dict[str, Any]:
+        if name not in found:
+            raise StoreError(f"the store has no {name!r}, which the state of commit {self.commits} needs: restore it from a backup")
+        try:
+            return snapshot.read(decompress(found[name]), self.fingerprint)
+        except CorruptSnapshot as cause:
+            raise StoreError(f"the store returned damaged bytes for {name!r}: {cause}") from cause
+
+
+def _name(tag: int, page: int) -> str:
+    return f"{tag}.{page >> _LEVEL}.{(page & _NUMBER) - 1}"
+
+
+def _fitted(array: Ints, length: int, fill: int) -> Ints:
+    if len(array) < length:
+        array = np.append(array, np.full(length - len(array), fill, dtype=np.int64))
+    return array
