@@ -23,7 +23,7 @@ from windrow.algorithms.sba import SBA
 from windrow.algorithms.slick_deque import SlickDeque
 from windrow.algorithms.slide_side import SlideSide
 from windrow.algorithms.tree import Tree
-from windrow.errors import AggregateError, PropertyError, WindowError
+from windrow.errors import AggregateError, CompileWarning, PropertyError, WindowError
 
 INT64 = (pa.int64(),)
 EVERY = sorted(REGISTRY)
@@ -227,6 +227,24 @@ def test_compiled_columns_hand_chunks_to_the_worker(monkeypatch: pytest.MonkeyPa
         out, ok = np.zeros(len(want)), np.zeros(len(want), dtype=np.bool_)
         PBA.sliding(MAX, (values,), rows, slide, out, ok)
         assert np.array_equal(out, want)
+
+
+def test_what_does_not_compile_runs_interpreted_after_a_warning() -> None:
+    def spelled(a: Any, b: Any) -> Any:
+        return (int("".join(sorted(f"{int(a[0])}{int(b[0])}", key=str))[-1]),)
+
+    fields = (Field("digit", np.dtype("i8")),)
+    digits = Monoid("digits", fields, (0,), lambda x: (x,), spelled, lambda p: p[0], pa.int64(), INT64)
+    values = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+    out, ok = np.zeros(6, dtype=np.int64), np.zeros(6, dtype=np.bool_)
+    with pytest.warns(CompileWarning, match="digits does not compile"):
+        REGISTRY["TwoStacksLite"].sliding(digits, (values,), 3, 1, out, ok)
+    assert out.tolist() == [4, 4, 5, 9, 9, 9]
+    window = REGISTRY["TwoStacksLite"](digits)
+    with pytest.warns(CompileWarning, match="digits does not compile"):
+        for value in values:
+            window.insert((value,))
+        assert window.query() == (9,)
 
 
 # Beyond FIFO.

@@ -33,6 +33,7 @@ from windrow.aggregates import (
     from_flink,
     product,
 )
+from windrow.explain import Explanation, explain
 from windrow.local import aggregate, stream
 from windrow.operator import Operator
 from windrow.query import Query
@@ -85,6 +86,8 @@ __all__ = [
     "TopK",
     "Var",
     "aggregate",
+    "Explanation",
+    "explain",
     "aggregate_type",
     "from_beam",
     "from_flink",

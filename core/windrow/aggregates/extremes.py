@@ -29,8 +29,7 @@ class Max(Aggregate):
     column: str | None = None
 
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:
-        # Spark's order puts NaN above all numbers, as ours does; Flink's has no place for it.
-        return _extreme(self, types[0], larger, larger_object, lowest, "max({0})", "max({0})")
+        return _extreme(self, types[0], larger, larger_object, lowest, "max({0})")
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,7 @@ class Min(Aggregate):
     column: str | None = None
 
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:
-        floats = "case when bool_or(isnan({0})) then double('NaN') else min({0}) end"
-        return _extreme(self, types[0], smaller, smaller_object, highest, "min({0})", floats)
+        return _extreme(self, types[0], smaller, smaller_object, highest, "min({0})")
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,6 @@ def _extreme(
     combine_objects: Any,
     identity: Any,
     sql: str,
-    sql_of_floats: str,
 ) -> Monoid:
     dtype = ordered_dtype(type_, aggregate)
     if dtype.kind == "O":
@@ -162,7 +159,6 @@ def _extreme(
             inputs=(type_,),
             selective=True,
         )
-    floats = dtype.kind == "f"
     return Monoid(
         name=aggregate.label,
         fields=(Field("extreme", dtype),),
@@ -173,9 +169,18 @@ def _extreme(
         output=type_,
         inputs=(type_,),
         selective=True,
-        sql=SliceSql({"extreme": sql_of_floats}, engines=("spark",))
-        if floats
-        else SliceSql({"extreme": sql}),
+        sql=_propagating(sql) if dtype.kind == "f" else SliceSql({"extreme": sql}),
+    )
+
+
+def _propagating(sql: str) -> SliceSql:
+    """Engines disagree about where NaN belongs in the order of numbers, so it is looked for."""
+    return SliceSql(
+        {"extreme": f"case when bool_or(isnan({{0}})) then cast('NaN' as double) else {sql} end"},
+        flink={
+            "extreme": "case when max(case when {0} <> {0} then 1 else 0 end) = 1 "
+            f"then cast('NaN' as double) else {sql} end"
+        },
     )
 
 

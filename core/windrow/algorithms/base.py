@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from types import FunctionType, ModuleType
+from functools import lru_cache
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,7 +55,7 @@ class Algorithm:
         self.monoid = monoid_of(aggregate)
         self.check(self.monoid)
         self.compiled = compiled and self.monoid.typed
-        self._kernel = specialise(self._kernel_module(), slots(self.monoid), compiled=self.compiled)
+        self._kernel = specialised(self._kernel_module(), self.monoid, self.compiled)
         self._state = self._allocate(power_of_two(capacity))
         self._slot = allocate(self.monoid, 1)
 
@@ -198,9 +199,7 @@ def out_rows(windows: int, range_: int, slide: int) -> int:
 
 
 def monoid_of(aggregate: Aggregate | Monoid) -> Monoid:
-    """The monoid itself, or that of an aggregate over columns without nulls (so that its properties are its
-    own).
-    """
+    """The monoid itself, or that of an aggregate over columns without nulls, whose properties are its own."""
     if isinstance(aggregate, Monoid):
         return aggregate
     return aggregate.dense(aggregate._types(None))
@@ -242,6 +241,13 @@ def slot(ring: Any, position: int) -> int:
     return position & (len(ring[0]) - 1)
 
 
+@lru_cache(maxsize=256)
+def specialised(module: ModuleType, monoid: Monoid, compiled: bool) -> SimpleNamespace:
+    """The kernel functions of an algorithm for one monoid, looked for once."""
+    return specialise(module, slots(monoid), compiled=compiled)
+
+
+@lru_cache(maxsize=256)
 def driven(module: ModuleType, monoid: Monoid, compiled: bool) -> Any:
     """The loop over rows of :mod:`windrow.algorithms.drive`, made of one algorithm and one monoid."""
     from windrow.algorithms import drive
@@ -249,16 +255,12 @@ def driven(module: ModuleType, monoid: Monoid, compiled: bool) -> Any:
     seam = slots(monoid)
     if not compiled:
         return specialise(drive, {**seam, **linked(module, seam)}, compiled=False).run
-    kernel = specialise(module, seam)
+    kernel = specialised(module, monoid, compiled)
     return specialise(drive, {**seam, **{name: getattr(kernel, name).compiled for name in OPERATIONS}}).run
 
 
 def linked(module: ModuleType, seam: dict[str, Any]) -> dict[str, Any]:
-    """The window operations of a kernel module as plain functions in which the seam's names are bound.
-
-    They share one namespace, so that they may be interpreted as they are, or compiled together with what they
-    call.
-    """
+    """The window operations of a kernel module as plain functions in which the seam's names are bound."""
     namespace = {**vars(module), **seam}
     for name, function in vars(module).items():
         if isinstance(function, FunctionType) and function.__module__ == module.__name__:

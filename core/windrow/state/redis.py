@@ -103,7 +103,15 @@ class RedisPages:
 
     def _connection(self, url: str) -> Any:
         try:
-            return self._redis.Redis.from_url(url, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT)
+            from redis.backoff import NoBackoff
+            from redis.retry import Retry
+
+            return self._redis.Redis.from_url(
+                url,
+                socket_timeout=TIMEOUT,
+                socket_connect_timeout=TIMEOUT,
+                retry=Retry(NoBackoff(), 1),  # of a connection that went stale; every request may be repeated
+            )
         except ValueError:  # its text may hold a part of the password
             raise StoreError(
                 "the address given to RedisPages is not one of Redis: write redis://127.0.0.1:6379/0 "

@@ -1,0 +1,234 @@
+"""The operator gives the oracle's answer: for every kind of window, whatever the batches, the order, the restarts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scenarios import AGGREGATES, COMMUTATIVE, SCHEMA, WINDOWS, events, feed, query, streams
+
+import windrow as wr
+from windrow import errors, oracle
+from windrow.algorithms import REGISTRY
+from windrow.kernels.slots import allocate
+
+some_aggregates = st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=4, unique=True)
+every_window = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+
+
+@every_window
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_equals_the_oracle(window: Any, data: st.DataObject) -> None:
+    table = data.draw(streams())
+    asked = query(window, data.draw(some_aggregates), late="side", lateness=data.draw(st.sampled_from([0, 10])))
+    stream = data.draw(events(table))
+    operator = wr.Operator(asked, table.schema, compiled=data.draw(st.booleans()))
+    restarts = data.draw(st.booleans())
+    outputs = []
+    for event in stream:
+        output = feed(operator, event)
+        assert asked.bind(table.schema).sort(output).equals(output), "every output is sorted"
+        outputs.append(output)
+        if restarts:
+            blob = operator.snapshot()
+            operator = wr.Operator.restore(asked, blob, compiled=False)
+            assert operator.snapshot() == blob, "equal states are equal bytes"
+    final, late = oracle.evaluate_stream(stream, asked)
+    assert asked.bind(table.schema).sort(pa.concat_tables(outputs)).equals(final)
+    assert operator.late().equals(late)
+    assert operator.late_rows == late.num_rows
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_late_rows_correct_windows(data: st.DataObject) -> None:
+    window = data.draw(st.sampled_from([w for n, w in WINDOWS.items() if isinstance(w, list | wr.TimeWindow) and n != "many slices"]))
+    table = data.draw(streams())
+    names = data.draw(st.lists(st.sampled_from(COMMUTATIVE), min_size=1, max_size=2, unique=True))
+    asked = query(window, names, late="update", lateness=data.draw(st.sampled_from([0, 15, 60])))
+    stream = data.draw(events(table))
+    operator = wr.Operator(asked, table.schema, compiled=False)
+    restarts = data.draw(st.booleans())
+    last: dict[tuple[Any, ...], list[Any]] = {}
+    for event in stream:
+        for row in feed(operator, event).to_pylist():
+            key = tuple(row[name] for name in row if name not in (*names, "emission"))
+            assert (key in last) <= (row["emission"] == "update"), "a window is final once, then updated"
+            last[key] = [row[name] for name in names]
+        if restarts:
+            operator = wr.Operator.restore(asked, operator.snapshot(), compiled=False)
+    final, late = oracle.evaluate_stream(stream, asked)
+    expected = {
+        tuple(row[name] for name in row if name not in (*names, "emission")): [row[name] for name in names]
+        for row in final.to_pylist()
+    }
+    assert last == expected
+    assert operator.late_rows == late.num_rows
+
+
+@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
+@given(data=st.data())
+@settings(max_examples=6, deadline=None)
+def test_any_algorithm_gives_the_same_answer(algorithm: str, data: st.DataObject) -> None:
+    table = data.draw(streams())
+    window = data.draw(st.sampled_from([WINDOWS["not a multiple, offset"], WINDOWS["count, not a multiple"], WINDOWS["slide by time"]]))
+    names = [name for name in ("peak", "total", "n", "last") if _fits(algorithm, AGGREGATES[name])]
+    asked = query(window, names, algorithm=algorithm)
+    operator = wr.Operator(asked, table.schema, compiled=False)
+    operator.process(table)
+    assert operator.flush().equals(oracle.evaluate(table, asked))
+
+
+def _fits(algorithm: str, aggregate: wr.Aggregate) -> bool:
+    monoid = aggregate.bind([SCHEMA.field(column).type for column in aggregate.columns])
+    return all(getattr(monoid, needed) for needed in REGISTRY[algorithm].requires)
+
+
+def test_an_algorithm_refuses_an_aggregate_that_it_cannot_take() -> None:
+    asked = query(WINDOWS["sliding"], ["peak"], algorithm="SubtractOnEvict")
+    with pytest.raises(errors.PropertyError, match="SubtractOnEvict.*invertible.*'peak'"):
+        asked.bind(SCHEMA)
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_slice_partials_instead_of_rows(data: st.DataObject) -> None:
+    table = data.draw(streams())
+    asked = query(WINDOWS["sliding"], ["peak", "total", "mean", "n", "some"])
+    bound = asked.bind(table.schema)
+    partials = []
+    for row in table.to_pylist():
+        partial = {"k": row["k"], "ts": row["ts"] // 5 * 5}
+        for name, monoid in bound.monoids.items():
+            inputs = [row[column] for column in bound.inputs(name)]
+            values = monoid.identity if None in inputs else monoid.lift(*inputs)
+            partial |= {f"{name}.{field.name}": value for field, value in zip(monoid.fields or (), values, strict=True)}
+        partials.append(partial)
+    operator = wr.Operator(asked, table.schema)
+    if partials:
+        operator.process_partials(pa.Table.from_pylist(partials))
+    assert operator.flush().equals(oracle.evaluate(table, asked))
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_early_results_are_what_the_window_holds_so_far(data: st.DataObject) -> None:
+    table = data.draw(streams())
+    asked = query(data.draw(st.sampled_from([WINDOWS["sliding"], WINDOWS["several"]])), ["total", "n"], early=7)
+    operator = wr.Operator(asked, table.schema)
+    operator.process(table)
+    whole = asked.bind(table.schema)
+    expected = {_window(row): row for row in oracle.evaluate(table, asked).to_pylist()}
+    mark = data.draw(st.integers(-60, 160))
+    emitted = operator.advance(mark).to_pylist()
+    for row in emitted:
+        assert {**expected[_window(row)], "emission": row["emission"]} == row
+        assert (row["emission"] == "final") == (row["window_end"] <= mark)
+        assert row["window_start"] < mark
+    assert {_window(row) for row in emitted} == {key for key, row in expected.items() if row["window_start"] < mark}
+    rest = whole.sort(operator.flush())
+    assert {_window(row) for row in rest.to_pylist()} == {key for key, row in expected.items() if row["window_end"] > mark}
+
+
+def _window(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(value for name, value in row.items() if name not in ("total", "n", "emission"))
+
+
+def test_wake_is_never_after_the_next_window() -> None:
+    table = pa.table({"k": ["a", "b"], "ts": [3, 52], "x": [1.0, 2.0], "i": [1, 2], "d": [1, 2]}).cast(SCHEMA)
+    operator = wr.Operator(query(wr.TimeWindow(10, 5), ["n"]), table.schema)
+    assert operator.wake is None
+    operator.process(table)
+    found = []
+    while (wake := operator.wake) is not None:
+        assert operator.advance(wake - 1).num_rows == 0
+        found += operator.advance(wake).column("window_end").to_pylist()
+    assert found == [5, 10, 55, 60]
+
+
+def test_a_late_row_costs_few_combines() -> None:
+    """A late row into a window of 2**14 slices: O(log n) combines for the row and for each window it corrects."""
+    combined = 0
+
+    def counting(a: Any, b: Any) -> Any:
+        nonlocal combined
+        combined += 1
+        return a + b
+
+    class Total(wr.Aggregate):
+        inputs = ("column",)
+        column = "x"
+
+        def dense(self, types: Any) -> wr.Monoid:
+            return wr.Monoid("Total", None, 0, lambda x: x, counting, lambda p: p, pa.int64(), tuple(types))
+
+    slices = 2**14
+    asked = wr.Query(window=wr.TimeWindow(slices, 1), aggregates={"t": Total()}, late="update", lateness=2)
+    operator = wr.Operator(asked, pa.schema({"ts": pa.int64(), "x": pa.int64()}))
+    operator.process(pa.table({"ts": np.arange(slices), "x": np.ones(slices, np.int64)}))
+    operator.advance(slices)
+    combined = 0
+    corrected = operator.process(pa.table({"ts": [slices - 2], "x": [5]}))
+    assert corrected.column("t").to_pylist()[-1] == slices + 5
+    per_window = combined / max(corrected.num_rows, 1)
+    assert per_window <= 8 * 14, f"{combined} combines for {corrected.num_rows} corrected windows"
+
+
+def test_rows_that_do_not_fit_are_refused_by_name() -> None:
+    operator = wr.Operator(query(WINDOWS["sliding"], ["peak"]))
+    with pytest.raises(errors.QueryError, match="schema"):
+        operator.advance(1)
+    with pytest.raises(errors.ColumnError, match="'x'"):
+        operator.process(pa.table({"k": ["a"], "ts": [1]}))
+    with pytest.raises(errors.TimeColumnError, match="'ts'"):
+        operator.process(pa.table({"k": ["a"], "ts": [1.5], "x": [1.0]}))
+    with pytest.raises(errors.QueryError, match="list"):
+        operator.process([1, 2])
+    operator.process(pa.table({"k": ["a"], "ts": [1], "x": [1.0]}))
+    with pytest.raises(errors.QueryError, match="'x' was double"):
+        operator.process(pa.table({"k": ["a"], "ts": [1], "x": [1]}))
+
+
+def test_a_sum_that_does_not_fit_is_an_error_not_a_number() -> None:
+    asked = wr.Query(window=wr.TimeWindow(10), aggregates={"t": wr.Sum("x")})
+    with pytest.raises(errors.ArithmeticOverflow, match="t: Sum"):
+        wr.aggregate({"ts": [1, 2], "x": [2**62, 2**62]}, asked)
+    assert wr.aggregate({"ts": [1, 2, 3], "x": [2**62, 2**62, -5]}, wr.Query(window=wr.TimeWindow(10), aggregates={"t": wr.Mean("x")})).num_rows
+
+
+def test_an_aggregate_that_raises_is_named_with_the_row() -> None:
+    @wr.aggregate_type(output=pa.float64())
+    class Picky:
+        def lift(x: Any) -> Any:  # noqa: N805
+            if x == 3:
+                raise ValueError("three!")
+            return x
+
+        def combine(a: Any, b: Any) -> Any:  # noqa: N805
+            return b
+
+        def lower(p: Any) -> Any:  # noqa: N805
+            return p
+
+        identity = None
+
+    asked = wr.Query(window=wr.TimeWindow(10), aggregates={"p": Picky("x")})
+    with pytest.raises(errors.AggregateError, match=r"p: .*three!"):
+        wr.aggregate({"ts": [1, 2, 3], "x": [1.0, 3.0, 5.0]}, asked)
+
+
+def test_slots_come_back_clean() -> None:
+    """A slot that was evicted is the identity when it is used again."""
+    asked = wr.Query(window=wr.TimeWindow(4), aggregates={"n": wr.Count(), "m": wr.Max("x")})
+    operator = wr.Operator(asked, pa.schema({"ts": pa.int64(), "x": pa.float64()}))
+    for begin in range(0, 6000, 4):
+        operator.process(pa.table({"ts": [begin, begin + 1], "x": [float(begin), 0.0]}))
+        assert operator.advance(begin + 4).to_pylist() == [
+            {"window_start": begin, "window_end": begin + 4, "n": 2, "m": float(begin)}
+        ]
+    assert operator._state.slots == len(allocate(operator._state.towers[0].monoid, 1024)[0]), "the state did not grow"

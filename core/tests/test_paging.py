@@ -1,0 +1,198 @@
+"""State in a store: folded runs give the same answer, commits are small, and a damaged store is found out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from scenarios import AGGREGATES, SCHEMA, WINDOWS, query
+
+import windrow as wr
+from windrow import errors, oracle
+from windrow.state import paging
+from windrow.state.pages import HEADER, MemoryPages
+
+LONG = [wr.TimeWindow(200, 5), wr.TimeWindow(71, 3, 1), wr.CountWindow(40, 3), [wr.TimeWindow(100, 5), wr.TimeWindow(70, 3, 1)]]
+
+
+class Unreliable(MemoryPages):
+    """Fails before it writes anything, when told to."""
+
+    fail = False
+
+    def commit(self, put: Any, delete: Any) -> None:
+        if self.fail:
+            self.fail = False
+            raise errors.StoreError("no route to the store")
+        super().commit(put, delete)
+
+
+class Lifetime(RuleBasedStateMachine):
+    """Rows, watermarks, commits, failures and crashes in any order: the output is that of the uninterrupted run.
+
+    What an operator emits counts once it is committed; after a crash the source is replayed from the last commit, as engines do.
+    """
+
+    @initialize(
+        window=st.sampled_from([*WINDOWS.values(), *LONG]),
+        names=st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=3, unique=True),
+        fold=st.sampled_from([2, 3, 32]),
+    )
+    def begin(self, window: Any, names: list[str], fold: int) -> None:
+        self.default, paging.FOLD = paging.FOLD, fold
+        self.query = query(window, names)
+        self.store = Unreliable()
+        self.operator = self.opened()
+        self.clock = 0
+        self.accepted: list[pa.Table] = []
+        self.committed: list[pa.Table] = []
+        self.log: list[tuple[str, Any]] = []
+        self.done = 0
+
+    def opened(self) -> wr.Operator:
+        return wr.Operator.open(self.query, SCHEMA, self.store, compiled=False)
+
+    def happen(self, kind: str, argument: Any) -> None:
+        self.log.append((kind, argument))
+        self.outputs = self.apply(self.operator, self.log[-1:])
+        self.uncommitted = [*getattr(self, "uncommitted", []), *self.outputs]
+
+    @staticmethod
+    def apply(operator: wr.Operator, log: list[tuple[str, Any]]) -> list[pa.Table]:
+        return [operator.process(what) if kind == "rows" else operator.advance(what) for kind, what in log]
+
+    @rule(data=st.data(), count=st.integers(1, 40))
+    def rows(self, data: st.DataObject, count: int) -> None:
+        seed = data.draw(st.integers(0, 2**16))
+        random = np.random.default_rng(seed)
+        times = np.sort(self.clock + random.integers(0, 60, count))
+        table = pa.table(
+            {
+                "k": random.choice(["a", "b"], count),
+                "ts": random.permutation(times) if data.draw(st.booleans()) else times,
+                "x": random.integers(-5, 5, count).astype(float),
+                "i": random.integers(-5, 5, count),
+                "d": np.zeros(count, np.int64),
+            }
+        ).cast(SCHEMA)
+        table = table.set_column(4, SCHEMA.field("d"), table.column("ts"))
+        self.accepted.append(table)
+        self.happen("rows", table)
+
+    @rule(step=st.integers(0, 80))
+    def watermark(self, step: int) -> None:
+        self.clock += step
+        self.happen("watermark", self.clock)
+
+    @rule()
+    def commit(self) -> None:
+        self.operator.commit()
+        self.settle()
+
+    @rule()
+    def commit_fails_once(self) -> None:
+        self.store.fail = True
+        with pytest.raises(errors.StoreError):
+            self.operator.commit()
+        self.operator.commit()
+        self.settle()
+
+    def settle(self) -> None:
+        self.committed += getattr(self, "uncommitted", [])
+        self.uncommitted = []
+        self.done = len(self.log)
+
+    @rule()
+    def crash(self) -> None:
+        self.operator = self.opened()
+        self.uncommitted = self.apply(self.operator, self.log[self.done :])
+
+    @precondition(lambda self: hasattr(self, "query"))
+    @invariant()
+    def wake_is_not_in_the_past(self) -> None:
+        assert self.operator.wake is None or self.operator.wake > self.operator.watermark - 10**9
+
+    def teardown(self) -> None:
+        if not hasattr(self, "query"):
+            return
+        self.happen("watermark", 2**62)
+        self.operator.commit()
+        self.settle()
+        paging.FOLD = self.default
+        whole = pa.concat_tables([SCHEMA.empty_table(), *self.accepted])
+        expected = oracle.evaluate(whole, self.query)
+        got = pa.concat_tables([expected.slice(0, 0), *self.committed])
+        assert self.query.bind(SCHEMA).sort(got).equals(expected)
+        if not isinstance(self.query.window, wr.CountWindow | wr.DeltaWindow | wr.SlideByTime | wr.PolicyWindow | wr.SlideByTuple):
+            assert set(self.store.held) == {HEADER}, "nothing is left of windows that are over"
+
+
+TestLifetime = Lifetime.TestCase
+TestLifetime.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+
+
+def _filled(slices: int, store: Any) -> tuple[wr.Operator, int]:
+    asked = wr.Query(window=wr.TimeWindow(slices * 10, 10), aggregates={"peak": wr.Max("x")})
+    operator = wr.Operator.open(asked, pa.schema({"ts": pa.int64(), "x": pa.float64()}), store)
+    end = (slices + 64) * 10
+    step = 1 << 16
+    for begin in range(0, end, step * 10):
+        times = np.arange(begin, min(end, begin + step * 10), 10)
+        operator.process(pa.table({"ts": times, "x": np.sin(times)}))
+        operator.advance(int(times[-1]))
+        operator.commit()
+    return operator, end
+
+
+def test_a_commit_writes_what_is_new_not_the_window() -> None:
+    """1,000 rows into a window of 2**17 slices: as many bytes as into one of 2**10, give or take a level of pages."""
+    written = {}
+    for slices in (2**10, 2**17):
+        store = MemoryPages()
+        operator, end = _filled(slices, store)
+        reopened = wr.Operator.open(operator.query, pa.schema({"ts": pa.int64(), "x": pa.float64()}), store)
+        times = end + 10 * np.arange(1000)
+        reopened.process(pa.table({"ts": times, "x": np.sin(times)}))
+        reopened.advance(int(times[-1]))
+        written[slices] = reopened.commit()
+        assert reopened._state.runs.held.sum() < 2000, "most slices are not in memory"
+    assert written[2**17] <= 64 * 1024
+    assert written[2**17] <= 1.5 * written[2**10]
+
+
+@pytest.mark.parametrize("damage", ["stale leaf", "flipped byte", "lost page", "another query"])
+def test_a_damaged_store_is_refused(damage: str) -> None:
+    store = MemoryPages()
+    operator, end = _filled(2**10, store)
+    schema = pa.schema({"ts": pa.int64(), "x": pa.float64()})
+    asked = operator.query
+    old = dict(store.held)
+    operator.process(pa.table({"ts": [end + 10], "x": [1.0]}))
+    operator.commit()
+    if damage == "stale leaf":
+        store.held["leaf.0"] = old["leaf.0"]
+    elif damage == "flipped byte":
+        store.held["leaf.0"] = store.held["leaf.0"][:-9] + b"!" + store.held["leaf.0"][-8:]
+    elif damage == "lost page":
+        for name in [name for name in store.held if name[0].isdigit()]:
+            del store.held[name]
+    else:
+        asked = wr.Query(window=wr.TimeWindow(20), aggregates={"peak": wr.Max("x")})
+    expected = errors.FingerprintMismatch if damage == "another query" else errors.StoreError
+    with pytest.raises(expected, match="leaf.0|0.1|another query"):
+        reopened = wr.Operator.open(asked, schema, store)
+        reopened.flush()
+
+
+@given(st.integers(0, 5000))
+@settings(max_examples=5, deadline=None)
+def test_a_snapshot_of_folded_state_is_whole(seed: int) -> None:
+    store = MemoryPages()
+    operator, end = _filled(300 + seed % 100, store)
+    restored = wr.Operator.restore(operator.query, operator.snapshot())
+    assert restored.flush().equals(operator.flush())
