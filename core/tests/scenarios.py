@@ -1,4 +1,5 @@
-"""Random streams and queries for the tests of the operator: rows with ties, gaps, bursts, disorder and nulls."""
+"""Random streams and queries for the tests of the operator: rows with ties, gaps, bursts, disorder and
+nulls."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windrow as wr
+from test_laws import example
 from windrow.aggregates import Aggregate, aggregate_from_dict, arrow
 from windrow.aggregates.encoding import decode, decode_value, encode, encode_value
 from windrow.errors import AggregateError, CorruptSnapshot, QueryError
@@ -134,8 +135,6 @@ def test_results_of_other_types(aggregate: Aggregate, values: Any, types: Any, e
 
 @pytest.mark.parametrize("kind", sorted(Aggregate.kinds))
 def test_no_row_and_only_nulls_are_alike(kind: str) -> None:
-    from test_laws import example
-
     aggregate = example(kind)
     nothing = {"Count": 0, "HyperLogLog": 0, "Collect": []}.get(kind)
     assert result(aggregate, []) == nothing if aggregate.arity else True
@@ -173,6 +172,20 @@ def test_runs_are_those_of_the_definition(values: list[int]) -> None:
     stops = sum(v == 0 and (i == 0 or values[i - 1] != 0) for i, v in enumerate(values))
     assert result(wr.LongestIncreasingRun("x"), values, pa.int64()) == longest
     assert result(wr.Stops("x"), values, pa.int64()) == stops
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.int64()], ids=str)
+def test_sql_computes_every_field_of_the_partial(type_: pa.DataType) -> None:
+    offered = set()
+    for kind in Aggregate.kinds:
+        monoid = example(kind).bind([type_] * example(kind).arity)
+        for engine in ("spark", "flink"):
+            expressions = monoid.sql and monoid.sql.on(engine)
+            if expressions is not None:
+                offered.add((kind, engine))
+                assert sorted(expressions) == sorted(f.name for f in monoid.fields or ())
+                assert all(e.format("x") for e in expressions.values())
+    assert {(k, e) for k in ("Count", "Sum", "Mean", "Min", "Max") for e in ("spark", "flink")} <= offered
 
 
 def test_overflow_is_never_silent() -> None:

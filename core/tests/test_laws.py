@@ -99,7 +99,12 @@ def rows(aggregate: Aggregate, types: list[pa.DataType], values: Any = None) -> 
 def test_every_kind_keeps_the_laws(kind: str) -> None:
     aggregate = example(kind)
     types = [pa.float64()] * aggregate.arity
-    wr.laws.check(aggregate, rows(aggregate, types, PLAIN.get(kind)), types=types, examples=8 if kind == "MomentSketch" else 25)
+    wr.laws.check(
+        aggregate,
+        rows(aggregate, types, PLAIN.get(kind)),
+        types=types,
+        examples=8 if kind == "MomentSketch" else 25,
+    )
 
 
 @pytest.mark.parametrize("type_", [t for t in STRATEGIES if t != pa.float64()], ids=str)
@@ -244,7 +249,7 @@ class PartialsThatCannotBeStored:
 @declared("compilation", partial={"n": "i8"}, identity=(0,))
 class NotCompilable:
     def lift(x):
-        return (len(repr(x)),)
+        return (len(str(float(x))),)
 
     def combine(a, b):
         return (a[0] + b[0],)
@@ -298,9 +303,7 @@ def test_the_counterexample_is_the_smallest() -> None:
     aggregate = MeanOfMeans.values[0]  # type: ignore[attr-defined]
     with pytest.raises(LawViolation) as caught:
         wr.laws.check(aggregate, st.integers(0, 1000).map(float))
-    assert str(caught.value).endswith("Smallest counterexample: a = [], b = [], c = [1.0]") or (
-        sum(str(caught.value).count(digit) for digit in "1") <= 3
-    ), caught.value
+    assert str(caught.value).endswith("Smallest counterexample: a = [], b = [], c = [1.0]")
 
 
 def test_values_may_be_a_sequence_with_nulls_and_types_are_found() -> None:

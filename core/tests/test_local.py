@@ -52,7 +52,9 @@ def test_duckdb() -> None:
     connection = duckdb.connect()
     connection.register("plugs", TABLE)
     relation = connection.sql("select plug, ts, load from plugs")
-    assert str(wr.aggregate(relation.arrow(), QUERY).column("n").to_pylist()) == str(EXPECTED.column("n").to_pylist())
+    assert str(wr.aggregate(relation.arrow(), QUERY).column("n").to_pylist()) == str(
+        EXPECTED.column("n").to_pylist()
+    )
 
 
 def test_no_rows() -> None:
@@ -85,11 +87,15 @@ def test_rows_behind_the_delay_are_late() -> None:
 
 def test_memory_follows_the_windows_not_the_rows() -> None:
     """50 batches of 20,000 rows: the state of a stream does not grow with them."""
-    query = wr.Query(window=wr.TimeWindow(10_000, 1_000), aggregates={"peak": wr.Max("x"), "mean": wr.Mean("x")})
+    query = wr.Query(
+        window=wr.TimeWindow(10_000, 1_000), aggregates={"peak": wr.Max("x"), "mean": wr.Mean("x")}
+    )
 
     def batches() -> Iterator[pa.Table]:
         for begin in range(0, 1_000_000, 20_000):
-            yield pa.table({"ts": np.arange(begin, begin + 20_000), "x": np.random.default_rng(begin).random(20_000)})
+            yield pa.table(
+                {"ts": np.arange(begin, begin + 20_000), "x": np.random.default_rng(begin).random(20_000)}
+            )
 
     peaks = []
     tracemalloc.start()
@@ -100,5 +106,5 @@ def test_memory_follows_the_windows_not_the_rows() -> None:
 
 
 def test_what_is_no_table_is_refused() -> None:
-    with pytest.raises(errors.QueryError, match="Arrow-exportable.*int"):
+    with pytest.raises(errors.QueryError, match=r"Arrow-exportable.*int"):
         wr.aggregate(7, QUERY)

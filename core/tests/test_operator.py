@@ -1,4 +1,5 @@
-"""The operator gives the oracle's answer: for every kind of window, whatever the batches, the order, the restarts."""
+"""The operator gives the oracle's answer: for every kind of window, whatever the batches, the order, the
+restarts."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ every_window = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 @settings(max_examples=15, deadline=None)
 def test_equals_the_oracle(window: Any, data: st.DataObject) -> None:
     table = data.draw(streams())
-    asked = query(window, data.draw(some_aggregates), late="side", lateness=data.draw(st.sampled_from([0, 10])))
+    asked = query(
+        window, data.draw(some_aggregates), late="side", lateness=data.draw(st.sampled_from([0, 10]))
+    )
     stream = data.draw(events(table))
     operator = wr.Operator(asked, table.schema, compiled=data.draw(st.booleans()))
     restarts = data.draw(st.booleans())
@@ -47,7 +50,11 @@ def test_equals_the_oracle(window: Any, data: st.DataObject) -> None:
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_late_rows_correct_windows(data: st.DataObject) -> None:
-    window = data.draw(st.sampled_from([w for n, w in WINDOWS.items() if isinstance(w, list | wr.TimeWindow) and n != "many slices"]))
+    window = data.draw(
+        st.sampled_from(
+            [w for n, w in WINDOWS.items() if isinstance(w, list | wr.TimeWindow) and n != "many slices"]
+        )
+    )
     table = data.draw(streams())
     names = data.draw(st.lists(st.sampled_from(COMMUTATIVE), min_size=1, max_size=2, unique=True))
     asked = query(window, names, late="update", lateness=data.draw(st.sampled_from([0, 15, 60])))
@@ -76,7 +83,11 @@ def test_late_rows_correct_windows(data: st.DataObject) -> None:
 @settings(max_examples=6, deadline=None)
 def test_any_algorithm_gives_the_same_answer(algorithm: str, data: st.DataObject) -> None:
     table = data.draw(streams())
-    window = data.draw(st.sampled_from([WINDOWS["not a multiple, offset"], WINDOWS["count, not a multiple"], WINDOWS["slide by time"]]))
+    window = data.draw(
+        st.sampled_from(
+            [WINDOWS["not a multiple, offset"], WINDOWS["count, not a multiple"], WINDOWS["slide by time"]]
+        )
+    )
     names = [name for name in ("peak", "total", "n", "last") if _fits(algorithm, AGGREGATES[name])]
     asked = query(window, names, algorithm=algorithm)
     operator = wr.Operator(asked, table.schema, compiled=False)
@@ -85,13 +96,16 @@ def test_any_algorithm_gives_the_same_answer(algorithm: str, data: st.DataObject
 
 
 def _fits(algorithm: str, aggregate: wr.Aggregate) -> bool:
-    monoid = aggregate.bind([SCHEMA.field(column).type for column in aggregate.columns])
-    return all(getattr(monoid, needed) for needed in REGISTRY[algorithm].requires)
+    try:
+        REGISTRY[algorithm].check(aggregate.bind([SCHEMA.field(column).type for column in aggregate.columns]))
+    except errors.PropertyError:
+        return False
+    return True
 
 
 def test_an_algorithm_refuses_an_aggregate_that_it_cannot_take() -> None:
     asked = query(WINDOWS["sliding"], ["peak"], algorithm="SubtractOnEvict")
-    with pytest.raises(errors.PropertyError, match="SubtractOnEvict.*invertible.*'peak'"):
+    with pytest.raises(errors.PropertyError, match=r"'peak'.*SubtractOnEvict.*invertible"):
         asked.bind(SCHEMA)
 
 
@@ -107,7 +121,10 @@ def test_slice_partials_instead_of_rows(data: st.DataObject) -> None:
         for name, monoid in bound.monoids.items():
             inputs = [row[column] for column in bound.inputs(name)]
             values = monoid.identity if None in inputs else monoid.lift(*inputs)
-            partial |= {f"{name}.{field.name}": value for field, value in zip(monoid.fields or (), values, strict=True)}
+            partial |= {
+                f"{name}.{field.name}": value
+                for field, value in zip(monoid.fields or (), values, strict=True)
+            }
         partials.append(partial)
     operator = wr.Operator(asked, table.schema)
     if partials:
@@ -119,7 +136,9 @@ def test_slice_partials_instead_of_rows(data: st.DataObject) -> None:
 @settings(max_examples=25, deadline=None)
 def test_early_results_are_what_the_window_holds_so_far(data: st.DataObject) -> None:
     table = data.draw(streams())
-    asked = query(data.draw(st.sampled_from([WINDOWS["sliding"], WINDOWS["several"]])), ["total", "n"], early=7)
+    asked = query(
+        data.draw(st.sampled_from([WINDOWS["sliding"], WINDOWS["several"]])), ["total", "n"], early=7
+    )
     operator = wr.Operator(asked, table.schema)
     operator.process(table)
     whole = asked.bind(table.schema)
@@ -130,9 +149,13 @@ def test_early_results_are_what_the_window_holds_so_far(data: st.DataObject) -> 
         assert {**expected[_window(row)], "emission": row["emission"]} == row
         assert (row["emission"] == "final") == (row["window_end"] <= mark)
         assert row["window_start"] < mark
-    assert {_window(row) for row in emitted} == {key for key, row in expected.items() if row["window_start"] < mark}
+    assert {_window(row) for row in emitted} == {
+        key for key, row in expected.items() if row["window_start"] < mark
+    }
     rest = whole.sort(operator.flush())
-    assert {_window(row) for row in rest.to_pylist()} == {key for key, row in expected.items() if row["window_end"] > mark}
+    assert {_window(row) for row in rest.to_pylist()} == {
+        key for key, row in expected.items() if row["window_end"] > mark
+    }
 
 
 def _window(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -152,7 +175,8 @@ def test_wake_is_never_after_the_next_window() -> None:
 
 
 def test_a_late_row_costs_few_combines() -> None:
-    """A late row into a window of 2**14 slices: O(log n) combines for the row and for each window it corrects."""
+    """A late row into a window of 2**14 slices: O(log n) combines for the row and for each window it
+    corrects."""
     combined = 0
 
     def counting(a: Any, b: Any) -> Any:
@@ -198,21 +222,24 @@ def test_a_sum_that_does_not_fit_is_an_error_not_a_number() -> None:
     asked = wr.Query(window=wr.TimeWindow(10), aggregates={"t": wr.Sum("x")})
     with pytest.raises(errors.ArithmeticOverflow, match="t: Sum"):
         wr.aggregate({"ts": [1, 2], "x": [2**62, 2**62]}, asked)
-    assert wr.aggregate({"ts": [1, 2, 3], "x": [2**62, 2**62, -5]}, wr.Query(window=wr.TimeWindow(10), aggregates={"t": wr.Mean("x")})).num_rows
+    assert wr.aggregate(
+        {"ts": [1, 2, 3], "x": [2**62, 2**62, -5]},
+        wr.Query(window=wr.TimeWindow(10), aggregates={"t": wr.Mean("x")}),
+    ).num_rows
 
 
 def test_an_aggregate_that_raises_is_named_with_the_row() -> None:
     @wr.aggregate_type(output=pa.float64())
     class Picky:
-        def lift(x: Any) -> Any:  # noqa: N805
+        def lift(x: Any) -> Any:
             if x == 3:
                 raise ValueError("three!")
             return x
 
-        def combine(a: Any, b: Any) -> Any:  # noqa: N805
+        def combine(a: Any, b: Any) -> Any:
             return b
 
-        def lower(p: Any) -> Any:  # noqa: N805
+        def lower(p: Any) -> Any:
             return p
 
         identity = None
@@ -231,4 +258,6 @@ def test_slots_come_back_clean() -> None:
         assert operator.advance(begin + 4).to_pylist() == [
             {"window_start": begin, "window_end": begin + 4, "n": 2, "m": float(begin)}
         ]
-    assert operator._state.slots == len(allocate(operator._state.towers[0].monoid, 1024)[0]), "the state did not grow"
+    assert operator._state.slots == len(allocate(operator._state.towers[0].monoid, 1024)[0]), (
+        "the state did not grow"
+    )

@@ -17,7 +17,12 @@ from windrow import errors, oracle
 from windrow.state import paging
 from windrow.state.pages import HEADER, MemoryPages
 
-LONG = [wr.TimeWindow(200, 5), wr.TimeWindow(71, 3, 1), wr.CountWindow(40, 3), [wr.TimeWindow(100, 5), wr.TimeWindow(70, 3, 1)]]
+LONG = [
+    wr.TimeWindow(200, 5),
+    wr.TimeWindow(71, 3, 1),
+    wr.CountWindow(40, 3),
+    [wr.TimeWindow(100, 5), wr.TimeWindow(70, 3, 1)],
+]
 
 
 class Unreliable(MemoryPages):
@@ -33,9 +38,11 @@ class Unreliable(MemoryPages):
 
 
 class Lifetime(RuleBasedStateMachine):
-    """Rows, watermarks, commits, failures and crashes in any order: the output is that of the uninterrupted run.
+    """Rows, watermarks, commits, failures and crashes in any order: the output is that of the uninterrupted
+    run.
 
-    What an operator emits counts once it is committed; after a crash the source is replayed from the last commit, as engines do.
+    What an operator emits counts once it is committed; after a crash the source is replayed from the last
+    commit, as engines do.
     """
 
     @initialize(
@@ -128,7 +135,10 @@ class Lifetime(RuleBasedStateMachine):
         expected = oracle.evaluate(whole, self.query)
         got = pa.concat_tables([expected.slice(0, 0), *self.committed])
         assert self.query.bind(SCHEMA).sort(got).equals(expected)
-        if not isinstance(self.query.window, wr.CountWindow | wr.DeltaWindow | wr.SlideByTime | wr.PolicyWindow | wr.SlideByTuple):
+        if not isinstance(
+            self.query.window,
+            wr.CountWindow | wr.DeltaWindow | wr.SlideByTime | wr.PolicyWindow | wr.SlideByTuple,
+        ):
             assert set(self.store.held) == {HEADER}, "nothing is left of windows that are over"
 
 
@@ -150,7 +160,8 @@ def _filled(slices: int, store: Any) -> tuple[wr.Operator, int]:
 
 
 def test_a_commit_writes_what_is_new_not_the_window() -> None:
-    """1,000 rows into a window of 2**17 slices: as many bytes as into one of 2**10, give or take a level of pages."""
+    """1,000 rows into a window of 2**17 slices: as many bytes as into one of 2**10, give or take a level of
+    pages."""
     written = {}
     for slices in (2**10, 2**17):
         store = MemoryPages()
@@ -184,7 +195,7 @@ def test_a_damaged_store_is_refused(damage: str) -> None:
     else:
         asked = wr.Query(window=wr.TimeWindow(20), aggregates={"peak": wr.Max("x")})
     expected = errors.FingerprintMismatch if damage == "another query" else errors.StoreError
-    with pytest.raises(expected, match="leaf.0|0.1|another query"):
+    with pytest.raises(expected, match=r"leaf\.0|0\.1|another query"):
         reopened = wr.Operator.open(asked, schema, store)
         reopened.flush()
 
@@ -193,6 +204,6 @@ def test_a_damaged_store_is_refused(damage: str) -> None:
 @settings(max_examples=5, deadline=None)
 def test_a_snapshot_of_folded_state_is_whole(seed: int) -> None:
     store = MemoryPages()
-    operator, end = _filled(300 + seed % 100, store)
+    operator, _ = _filled(300 + seed % 100, store)
     restored = wr.Operator.restore(operator.query, operator.snapshot())
     assert restored.flush().equals(operator.flush())

@@ -1,4 +1,5 @@
-"""Snapshots: refused when they are not whole, not ours or not of this query; readable for ever once released."""
+"""Snapshots: refused when they are not whole, not ours or not of this query; readable for ever once
+released."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from windrow.state import snapshot
 GOLDEN = Path(__file__).parent / "golden"
 ASKED = query(wr.TimeWindow(10, 5), ["peak", "total", "n", "last", "all"], late="side")
 ROWS = pa.table(
-    {"k": ["a", "b", None, "a"], "ts": [1, 7, 8, 22], "x": [0.5, None, 2.0, -1.0], "i": [1, 2, None, 4], "d": [0, 1, 2, 3]}
+    {
+        "k": ["a", "b", None, "a"],
+        "ts": [1, 7, 8, 22],
+        "x": [0.5, None, 2.0, -1.0],
+        "i": [1, 2, None, 4],
+        "d": [0, 1, 2, 3],
+    }
 ).cast(SCHEMA)
 
 
@@ -57,13 +64,13 @@ def test_no_damaged_snapshot_is_restored(data: st.DataObject) -> None:
 
 def test_a_newer_format_is_refused_by_version() -> None:
     blob = golden_operator().snapshot()
-    with pytest.raises(errors.FormatTooNew, match="version 2.*up to 1"):
+    with pytest.raises(errors.FormatTooNew, match=r"version 2.*up to 1"):
         wr.Operator.restore(ASKED, blob[:8] + b"\x02\x00" + blob[10:])
 
 
 def test_another_query_is_refused_with_what_differs() -> None:
     other = query(wr.TimeWindow(20, 5), ["peak", "total", "n", "last", "all"], late="side")
-    with pytest.raises(errors.FingerprintMismatch, match='window was .*"10us".* and is .*"20us"'):
+    with pytest.raises(errors.FingerprintMismatch, match=r'window was .*"10us".* and is .*"20us"'):
         wr.Operator.restore(other, golden_operator().snapshot())
 
 

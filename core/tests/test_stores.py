@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pytest
 import redis
-import windrow as wr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unreliable import Failing, Stale, run, uninterrupted
+
+import windrow as wr
 from windrow.errors import SnapshotError, StoreError
 from windrow.state.amta import StoredAMTA
 from windrow.state.pages import MemoryPages, Pages
@@ -68,7 +69,8 @@ def redis_binary() -> str:
         found = shutil.which("redis-server")
     if found is None:
         pytest.fail(
-            "these tests need a Redis server: put redis-server on the PATH (Debian: apt-get install redis-server)" + tried
+            "these tests need a Redis server: put redis-server on the PATH (Debian: apt-get install redis-server)"
+            + tried
         )
     return found
 
@@ -145,12 +147,16 @@ def test_many_pages_at_once(reopen: Reopen) -> None:
 
 
 NAMES = st.sampled_from(["header", "leaf.0", "leaf.1", "7.1.3"])
-COMMITS = st.lists(st.tuples(st.dictionaries(NAMES, st.binary(max_size=9)), st.sets(NAMES), st.booleans()), max_size=9)
+COMMITS = st.lists(
+    st.tuples(st.dictionaries(NAMES, st.binary(max_size=9)), st.sets(NAMES), st.booleans()), max_size=9
+)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(COMMITS)
-def test_any_commits_are_those_of_a_dict(reopen: Reopen, commits: list[tuple[dict[str, bytes], set[str], bool]]) -> None:
+def test_any_commits_are_those_of_a_dict(
+    reopen: Reopen, commits: list[tuple[dict[str, bytes], set[str], bool]]
+) -> None:
     pages, model = reopen(), MemoryPages()
     names = ["header", "leaf.0", "leaf.1", "7.1.3"]
     pages.commit({}, names)
@@ -167,15 +173,15 @@ def test_an_operator_and_a_window_go_on_from_a_store(reopen: Reopen) -> None:
     run(reopen(), 20, output.__setitem__)
     assert output == expected
     sizes = {"buffer": 16, "cache": 16, "low_water": 8}
-    window = StoredAMTA(wr.Sum(), reopen(), **sizes)
+    window = StoredAMTA(wr.Max(), reopen(), **sizes)
     for number in range(1, 301):
         if number % 50 == 0:
             window.commit()
-            window = StoredAMTA(wr.Sum(), reopen(), **sizes, commit=number // 50)
-        window.insert((number,))
+            window = StoredAMTA(wr.Max(), reopen(), **sizes, commit=number // 50)
+        window.insert((float(number * 7919 % 1000),))
         if number > 100:
             window.evict()
-    assert window.query() == (sum(range(201, 301)),)
+    assert window.query() == (max(float(number * 7919 % 1000) for number in range(201, 301)),)
 
 
 # Stores that misbehave. The output is right, or there is a StoreError; nothing else.
@@ -200,7 +206,7 @@ def expected() -> dict[int, pa.Table]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_store_that_fails(expected: dict[int, pa.Table], seed: int) -> None:
-    pages = Failing(MemoryPages(), 0.08, seed)
+    pages = Failing(MemoryPages(), 0.15, seed)
     assert finish(pages) == expected
     assert pages.failures > 3
 
@@ -223,19 +229,16 @@ def test_a_store_that_returns_stale_bytes(expected: dict[int, pa.Table], kind: s
     assert lies or kind == "page"  # pages never change
 
 
-def test_damaged_bytes_are_an_error(expected: dict[int, pa.Table]) -> None:
-    pages = MemoryPages()
-    run(pages, 30, lambda *_: None)
-    for name in list(pages.held):
-        good = pages.held[name]
+def test_damaged_bytes_are_an_error() -> None:
+    whole = MemoryPages()
+    run(whole, 30, lambda *_: None)
+    assert any(name[0].isdigit() for name in whole.held), "the state is large enough to have pages"
+    for name, good in whole.held.items():
         for bad in (b"", good[: len(good) // 2], good[:-1] + bytes([good[-1] ^ 1])):
-            pages.held[name] = bad
+            pages = MemoryPages()
+            pages.held = {**whole.held, name: bad}
             with pytest.raises((StoreError, SnapshotError)):
                 run(pages, BATCHES, lambda *_: None)
-        pages.held[name] = good
-    output = {number: expected[number] for number in range(30)}
-    run(pages, BATCHES, output.__setitem__)
-    assert output == expected
 
 
 def test_a_redis_that_stalls(redis_server: subprocess.Popen[bytes], expected: dict[int, pa.Table]) -> None:
@@ -344,8 +347,13 @@ def test_redis_tells_what_is_wrong_but_no_secret(
         RedisPages(f"redis://me:s3cret@127.0.0.1:{free_port()}/0").get(["a"])
     assert "start it or check the address" in str(told.value)
     assert not leaks(told.value)
-    for address in ("s3cret@127.0.0.1", "redis://:s3cret#x@127.0.0.1:6379", "http://me:s3cret@127.0.0.1", "redis://:s3/cret@h:1"):
-        with pytest.raises(StoreError, match="127.0.0.1") as told:
+    for address in (
+        "s3cret@127.0.0.1",
+        "redis://:s3cret#x@127.0.0.1:6379",
+        "http://me:s3cret@127.0.0.1",
+        "redis://:s3/cret@h:1",
+    ):
+        with pytest.raises(StoreError, match=r"127\.0\.0\.1") as told:
             RedisPages(address).get(["a"])
         assert not leaks(told.value)
     redis.Redis(port=port).execute_command("ACL", "SETUSER", "guest", "on", ">right", "~*", "+@all")
@@ -375,7 +383,10 @@ def test_a_commit_to_redis_is_seen_whole_or_not_at_all(redis_server: subprocess.
         with RedisPages(address, prefix) as pages:
             for number in range(300):
                 blob = str(number).encode()
-                pages.commit({"a": blob, "b": blob, "c": blob} if number % 3 else {"a": blob, "b": blob}, [] if number % 3 else ["c"])
+                pages.commit(
+                    {"a": blob, "b": blob, "c": blob} if number % 3 else {"a": blob, "b": blob},
+                    [] if number % 3 else ["c"],
+                )
 
     writer = threading.Thread(target=write)
     writer.start()

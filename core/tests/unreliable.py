@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
+
 import windrow as wr
 from windrow.errors import StoreError
 from windrow.state.pages import MemoryPages, Pages
@@ -37,7 +38,9 @@ class Failing:
 class Stale:
     """Returns older bytes of some pages, and pages that were deleted, as a replica that lags behind."""
 
-    def __init__(self, pages: Pages, rate: float, seed: int, only: Callable[[str], bool] = lambda name: True) -> None:
+    def __init__(
+        self, pages: Pages, rate: float, seed: int, only: Callable[[str], bool] = lambda name: True
+    ) -> None:
         self.pages, self.rate, self.random, self.only = pages, rate, random.Random(seed), only
         self.older: dict[str, bytes] = {}
         self.lies = 0
@@ -122,7 +125,10 @@ STEP = 24
 def batch(number: int) -> pa.Table:
     """The rows of a batch: the same whenever it is asked for."""
     chance = random.Random(number)
-    rows = [("ab"[chance.random() < 0.3], number * STEP + chance.randrange(STEP), chance.random()) for _ in range(18)]
+    rows = [
+        ("ab"[chance.random() < 0.3], number * STEP + chance.randrange(STEP), chance.random())
+        for _ in range(18)
+    ]
     return pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA)
 
 

@@ -19,7 +19,12 @@ Rearrange = Callable[[Any], Any]
 
 
 def answer(
-    bound: BoundQuery, keys: Keys, found: list[Due], emission: str, kernels: SimpleNamespace, pool: Executor | None = None
+    bound: BoundQuery,
+    keys: Keys,
+    found: list[Due],
+    emission: str,
+    kernels: SimpleNamespace,
+    pool: Executor | None = None,
 ) -> pa.Table:
     """The results as the query's output: sorted by window end, start, keys, label."""
     schema = bound.output_schema
@@ -44,12 +49,21 @@ def answer(
     columns += [bound.boundaries(start), bound.boundaries(end), *results]
     if bound.query.emits:
         columns.append(pa.array([emission]).take(pa.array(np.zeros(len(start), np.int64))))
-    typed = [c if c.type == field.type else c.cast(field.type) for c, field in zip(columns, schema, strict=True)]
+    typed = [
+        c if c.type == field.type else c.cast(field.type) for c, field in zip(columns, schema, strict=True)
+    ]
     return pa.table(typed, schema=schema)
 
 
 def _arrangement(
-    keys: Keys, key: Ints, which: Ints, start: Any, end: Any, times: Ints, slides: Ints, kernels: SimpleNamespace
+    keys: Keys,
+    key: Ints,
+    which: Ints,
+    start: Any,
+    end: Any,
+    times: Ints,
+    slides: Ints,
+    kernels: SimpleNamespace,
 ) -> tuple[Rearrange, Any, Any]:
     """How entries become sorted windows, and the starts and ends of those."""
     total = int(times.sum())
@@ -73,7 +87,8 @@ def _arrangement(
 def _by_tally(
     start: Any, end: Any, times: Ints, slide: int, least: int, ends: int, kernels: SimpleNamespace
 ) -> tuple[Rearrange, Any, Any]:
-    """Counting sort: entries come in the order of keys, so the place of a window is known from how many end before it."""
+    """Counting sort: entries come in the order of keys, so the place of a window is known from how many end
+    before it."""
     first = (end - least) // slide
     counts = np.zeros(ends + 1, dtype=np.int64)
     kernels.tally(first, times, counts)

@@ -10,7 +10,7 @@ windrow.errors.ColumnError: no column 'laod' (input of aggregate 'peak'); did yo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from windrow.errors import ColumnError, DeltaOrderError, PropertyError, TimeColu
 from windrow.windows import CountWindow, DeltaWindow
 
 if TYPE_CHECKING:
+    from windrow.algorithms import Algorithm
     from windrow.query import Query
 
 __all__ = ["BoundQuery", "bind"]
@@ -108,8 +109,8 @@ class BoundQuery:
         return table.take(pc.sort_indices(pa.table(columns, names=names), ascending))
 
 
-def bind(query: Query, schema: pa.Schema, needs: Iterable[str] = ()) -> BoundQuery:
-    """Check a query against the columns of the data; ``needs`` are the properties its algorithm asks for."""
+def bind(query: Query, schema: pa.Schema, algorithm: type[Algorithm] | None = None) -> BoundQuery:
+    """Check a query against the columns of the data, and its aggregates against what its algorithm needs."""
     keys = [_field(schema, name, "key") for name in query.by]
     for field in keys:
         if pa.types.is_nested(field.type):
@@ -121,12 +122,11 @@ def bind(query: Query, schema: pa.Schema, needs: Iterable[str] = ()) -> BoundQue
         )
     monoids = {name: _monoid(name, aggregate, schema) for name, aggregate in query.aggregates.items()}
     for name, monoid in monoids.items():
-        for needed in sorted(needs):
-            if not getattr(monoid, needed):
-                raise PropertyError(
-                    f"algorithm {query.algorithm!r} needs {needed} aggregates, and {name!r} ({monoid.name}) "
-                    f"is not {needed}; choose another algorithm, or 'auto'"
-                )
+        if algorithm is not None:
+            try:
+                algorithm.check(monoid)
+            except PropertyError as cause:
+                raise PropertyError(f"aggregate {name!r}: {cause}") from None
         if query.late == "update" and not monoid.commutative:
             raise PropertyError(
                 f"late='update' needs commutative aggregates, and {name!r} ({monoid.name}) depends on the order of rows; "

@@ -29,7 +29,9 @@ class Chosen:
         out = np.zeros(count, dtype=arrow.physical_dtype(tower.monoid.output))
         ok = np.zeros(count, dtype=np.bool_)
         columns = (windows.which, windows.key, windows.lo, windows.hi)
-        for position, (which, key, lo, hi) in enumerate(zip(*(c[:count].tolist() for c in columns), strict=True)):
+        for position, (which, key, lo, hi) in enumerate(
+            zip(*(c[:count].tolist() for c in columns), strict=True)
+        ):
             partial = self._window(tower, which, key, lo, hi).query()
             ok[position] = tower.monoid.defined is None or tower.monoid.defined(partial)
             if ok[position]:

@@ -1,7 +1,8 @@
-"""How each kind of window cuts rows into slices, knows its due windows, and lets slices go: one small class each.
+"""How each kind of window cuts rows into slices, knows its due windows, and lets slices go: one small class
+each.
 
-All of them drive the same :class:`~windrow.runs.State`. ``ordered`` disciplines see every row in its final order (time, then arrival),
-so the operator keeps rows back until the watermark has passed them.
+All of them drive the same :class:`~windrow.runs.State`. ``ordered`` disciplines see every row in its final
+order (time, then arrival), so the operator keeps rows back until the watermark has passed them.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ class Rows:
 class Discipline:
     """One kind of window over the runs of all keys.
 
-    The operator calls ``take`` with new rows, then ``due`` with the watermark until it is exhausted, then ``evict``. ``wake`` is then
-    the earliest watermark at which a further window is due. ``counters`` are whole numbers (or, for deltas, attribute values) kept per key.
+    The operator calls ``take`` with new rows, then ``due`` with the watermark until it is exhausted, then
+    ``evict``. ``wake`` is then the earliest watermark at which a further window is due. ``counters`` are
+    whole numbers (or, for deltas, attribute values) kept per key.
     """
 
     ordered: ClassVar[bool] = True
@@ -54,6 +56,7 @@ class Discipline:
 
     def __init__(self, bound: BoundQuery) -> None:
         self.bound = bound
+        self.window: Any = bound.query.window
         self.wake = FOREVER
         self.counters: dict[str, NDArray[Any]] = {}
 
@@ -91,7 +94,8 @@ class Discipline:
         raise NotImplementedError
 
     def begun(self, keys: Ints, time: int) -> Iterator[Due]:
-        """Windows that are not due, but begin before this time, with their results so far. Nothing changes."""
+        """Windows that are not due, but begin before this time, with their results so far. Nothing
+        changes."""
         raise NotImplementedError
 
     def evict(self, keys: Ints, watermark: int) -> None:
@@ -113,7 +117,9 @@ class _Sliced(Discipline):
         self.offsets = np.array([getattr(window, "offset", 0) for window in windows], dtype=np.int64)
         cuts = {(window.slide, getattr(window, "offset", 0) % window.slide) for window in windows}
         cuts |= {(w.slide, (getattr(w, "offset", 0) + w.range) % w.slide) for w in windows}
-        self.cut_every, self.cut_at = (np.array(column, dtype=np.int64) for column in zip(*sorted(cuts), strict=True))
+        self.cut_every, self.cut_at = (
+            np.array(column, dtype=np.int64) for column in zip(*sorted(cuts), strict=True)
+        )
         self.gaps = bool((self.every > self.ranges).all())
 
     def slice_rows(self, rows: Rows, axis: Ints) -> Ints:
@@ -146,7 +152,9 @@ class _Sliced(Discipline):
 
     def evict(self, keys: Ints, watermark: int) -> None:
         evict = self.state.kernels.evict_slices
-        self.state.evict(lambda runs, slides: evict(runs, slides, keys, self.ranges, self.every, self.offsets))
+        self.state.evict(
+            lambda runs, slides: evict(runs, slides, keys, self.ranges, self.every, self.offsets)
+        )
 
 
 class InTime(_Sliced):
@@ -170,7 +178,9 @@ class InTime(_Sliced):
         for due in self.due_below(keys, np.array([FOREVER], dtype=np.int64)):
             begun = -((due.start - time) // self.every[due.which])
             yield due.cut(np.minimum(due.times, begun))
-        slides.front[:] = NONE  # lcs and csa have been used for these windows: they are computed anew for the next
+        slides.front[:] = (
+            NONE  # lcs and csa have been used for these windows: they are computed anew for the next
+        )
         self.state.slides, self.wake = slides, wake
 
     def closed(self, key: int, reached: int) -> int:
@@ -178,11 +188,15 @@ class InTime(_Sliced):
 
     def cut(self, time: int) -> int:
         """The last time, not after this one, at which slices are cut."""
-        return max(int(time - (time - at) % every) for every, at in zip(self.cut_every.tolist(), self.cut_at.tolist(), strict=True))
+        return max(
+            int(time - (time - at) % every)
+            for every, at in zip(self.cut_every.tolist(), self.cut_at.tolist(), strict=True)
+        )
 
 
 class InCount(_Sliced):
-    """Count windows are time windows on the axis of row positions, whose clock is the number of rows of the key."""
+    """Count windows are time windows on the axis of row positions, whose clock is the number of rows of the
+    key."""
 
     first_window = 0
 
@@ -197,23 +211,28 @@ class InCount(_Sliced):
 
     def closed(self, key: int, reached: int) -> int:
         seen = int(self.counter("seen")[key])
-        return max(int(seen - (seen - at) % every) for every, at in zip(self.cut_every, self.cut_at, strict=True))
+        return max(
+            int(seen - (seen - at) % every) for every, at in zip(self.cut_every, self.cut_at, strict=True)
+        )
 
 
 class InSessions(Discipline):
     """Each session is one slice, which grows."""
 
     def take(self, rows: Rows) -> Ints:
-        place, gap = self.state.kernels.place_in_sessions, self.bound.query.window.gap
+        place, gap = self.state.kernels.place_in_sessions, self.window.gap
         return self.state.place(
-            lambda runs, slot, begin: place(runs, rows.order, rows.keys, rows.times, gap, slot, begin), rows.order, len(rows.times)
+            lambda runs, slot, begin: place(runs, rows.order, rows.keys, rows.times, gap, slot, begin),
+            rows.order,
+            len(rows.times),
         )
 
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         wake = np.full(1, FOREVER, dtype=np.int64)
-        plan, gap, state = self.state.kernels.plan_sessions, self.bound.query.window.gap, self.state
+        plan, gap, state = self.state.kernels.plan_sessions, self.window.gap, self.state
         yield from state.due(
-            lambda windows, begin: plan(state.runs, state.slides, windows, keys, watermark, gap, begin, wake), len(keys)
+            lambda windows, begin: plan(state.runs, state.slides, windows, keys, watermark, gap, begin, wake),
+            len(keys),
         )
         self.wake = int(wake[0])
 
@@ -230,7 +249,9 @@ class _EachRow(Discipline):
         self.axis = self.stamps_of(rows)
         place = self.state.kernels.place_each
         self.slot = self.state.place(
-            lambda runs, slot, begin: place(runs, rows.order, rows.keys, self.axis, slot, begin), rows.order, len(self.axis)
+            lambda runs, slot, begin: place(runs, rows.order, rows.keys, self.axis, slot, begin),
+            rows.order,
+            len(self.axis),
         )
         return self.slot
 
@@ -247,7 +268,12 @@ class ByTuple(_EachRow):
         return super().take(rows)
 
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
-        plan, window, state, rows = self.state.kernels.plan_tuple_slides, self.bound.query.window, self.state, self.rows
+        plan, window, state, rows = (
+            self.state.kernels.plan_tuple_slides,
+            self.window,
+            self.state,
+            self.rows,
+        )
         yield from state.due(
             lambda windows, begin: plan(
                 state.runs, state.slides, windows, rows.order, rows.keys, rows.times, self.position, self.slot,
@@ -257,7 +283,7 @@ class ByTuple(_EachRow):
         )  # fmt: skip
 
     def evict(self, keys: Ints, watermark: int) -> None:
-        bound = np.array([watermark - self.bound.query.window.range + 1], dtype=np.int64)
+        bound = np.array([watermark - self.window.range + 1], dtype=np.int64)
         evict = self.state.kernels.evict_below
         self.state.evict(lambda runs, slides: evict(runs, slides, keys, bound))
 
@@ -267,11 +293,21 @@ class ByTime(_EachRow):
 
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         wake = np.full(1, FOREVER, dtype=np.int64)
-        plan, window, state = self.state.kernels.plan_time_slides, self.bound.query.window, self.state
+        plan, window, state = self.state.kernels.plan_time_slides, self.window, self.state
         held = self.counter("held")
         yield from state.due(
             lambda windows, begin: plan(
-                state.runs, state.slides, windows, keys, watermark, window.range, window.slide, window.offset, held, begin, wake
+                state.runs,
+                state.slides,
+                windows,
+                keys,
+                watermark,
+                window.range,
+                window.slide,
+                window.offset,
+                held,
+                begin,
+                wake,
             ),
             len(keys),
         )
@@ -295,13 +331,28 @@ class ByDelta(_EachRow):
         return self.counter(name, 3, self.stamps)
 
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
-        plan, window, state, rows = self.state.kernels.plan_deltas, self.bound.query.window, self.state, self.rows
+        plan, window, state, rows = (
+            self.state.kernels.plan_deltas,
+            self.window,
+            self.state,
+            self.rows,
+        )
         trigger = self.counter_named("trigger")
         length, slide = self.stamps(window.range), self.stamps(window.slide)
         try:
             yield from state.due(
                 lambda windows, begin: plan(
-                    state.runs, state.slides, windows, rows.order, rows.keys, self.axis, self.slot, length, slide, trigger, begin
+                    state.runs,
+                    state.slides,
+                    windows,
+                    rows.order,
+                    rows.keys,
+                    self.axis,
+                    self.slot,
+                    length,
+                    slide,
+                    trigger,
+                    begin,
                 ),
                 len(rows.order),
             )
@@ -314,7 +365,7 @@ class ByDelta(_EachRow):
             ) from None
 
     def evict(self, keys: Ints, watermark: int) -> None:
-        window, trigger = self.bound.query.window, self.counter_named("trigger")
+        window, trigger = self.window, self.counter_named("trigger")
         bounds = np.maximum(trigger[2], trigger[1] + window.slide) - window.range
         bounds[trigger[0] == 0] = UNSET
         evict = self.state.kernels.evict_below
@@ -322,7 +373,8 @@ class ByDelta(_EachRow):
 
 
 class ByPolicy(_EachRow):
-    """Policy windows: after each row, evict as the user's invariants say, and emit (section 5.2 of the A²MTA thesis)."""
+    """Policy windows: after each row, evict as the user's invariants say, and emit (section 5.2 of the A²MTA
+    thesis)."""
 
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         rows = self.rows
@@ -330,7 +382,7 @@ class ByPolicy(_EachRow):
             yield self._enforce(int(rows.keys[row]), int(self.slot[row]))
 
     def _enforce(self, key: int, newest: int) -> Due:
-        window, state = self.bound.query.window, self.state
+        window, state = self.window, self.state
         runs, slides = state.runs, state.slides
         oldest = int(slides.lo[0, key])
         if oldest == NONE:
@@ -420,4 +472,9 @@ def _per_key(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _named(found: Due) -> SimpleNamespace:
-    return SimpleNamespace(**{name: (out[0].item() if hasattr(out[0], "item") else out[0]) if ok[0] else None for name, (out, ok) in found.results.items()})
+    return SimpleNamespace(
+        **{
+            name: (out[0].item() if hasattr(out[0], "item") else out[0]) if ok[0] else None
+            for name, (out, ok) in found.results.items()
+        }
+    )

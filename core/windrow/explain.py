@@ -20,8 +20,9 @@ SLICE = 40  # stamp, stop, page, and two links of four bytes each, per slice
 class Explanation:
     """The plan of a query. ``str()`` is for people; the fields are for programs.
 
-    ``slices`` is how many slices a full window spans (``None`` if that depends on the data), ``chunk`` the optimal chunk size of the boundary
-    aggregator, in slices, and ``combines`` the worst amortised number of combines per slide and aggregate.
+    ``slices`` is how many slices a full window spans (``None`` if that depends on the data), ``chunk`` the
+    optimal chunk size of the boundary aggregator, in slices, and ``combines`` the worst amortised number of
+    combines per slide and aggregate.
     """
 
     query: Query
@@ -95,10 +96,18 @@ def _monoid(aggregate: Aggregate, schema: pa.Schema | None) -> Monoid:
 
 def _algorithm(query: Query, monoids: dict[str, Monoid]) -> tuple[str, str, str]:
     if query.late == "update":
-        return "FiBA", "late rows change slices in the middle of windows", "O(log n), for a window as for a late row"
+        return (
+            "FiBA",
+            "late rows change slices in the middle of windows",
+            "O(log n), for a window as for a late row",
+        )
     if query.algorithm != "auto":
         return query.algorithm, "the query names it", "as its documentation says"
-    order = "" if all(m.commutative for m in monoids.values()) else "; rows wait for the watermark, because order matters"
+    order = (
+        ""
+        if all(m.commutative for m in monoids.values())
+        else "; rows wait for the watermark, because order matters"
+    )
     kind = type(query.windows[0][1])
     if kind is SessionWindow:
         return "SBA", f"a session is one slice, so there is nothing to slide{order}", "1"
@@ -114,7 +123,9 @@ def _slices(window: Window) -> int | None:
 
 
 def _windows_per_row(query: Query) -> int | None:
-    counts = [-(-w.range // w.slide) if isinstance(w, TimeWindow | CountWindow) else None for _, w in query.windows]
+    counts = [
+        -(-w.range // w.slide) if isinstance(w, TimeWindow | CountWindow) else None for _, w in query.windows
+    ]
     return None if None in counts else sum(count for count in counts if count is not None)
 
 

@@ -22,7 +22,8 @@ NAN = float("nan")
 
 
 class Keys:
-    """The keys seen so far. A key is a tuple of values, one per key column; null is a value like any other."""
+    """The keys seen so far. A key is a tuple of values, one per key column; null is a value like any
+    other."""
 
     def __init__(self, fields: Sequence[pa.Field]) -> None:
         self.fields = tuple(fields)
@@ -89,7 +90,9 @@ class Keys:
     def _table(self) -> list[pa.Array]:
         if self._columns is None:
             plain = [_plain(field.type) for field in self.fields]
-            self._columns = [pa.array([key[c] for key in self.values], type=type_) for c, type_ in enumerate(plain)]
+            self._columns = [
+                pa.array([key[c] for key in self.values], type=type_) for c, type_ in enumerate(plain)
+            ]
         return self._columns
 
 

@@ -18,10 +18,11 @@ ROWS = 1 << 18
 
 
 def aggregate(data: Any, query: Query) -> pa.Table:
-    """All windows of finite data: anything Arrow-exportable (pyarrow, Polars, DuckDB, pandas), or a dict of columns.
+    """All windows of finite data: anything Arrow-exportable (pyarrow, Polars, DuckDB, pandas), or a dict of
+    columns.
 
-    A stream is read batch by batch; only slices are kept, so memory follows the number of slices, not of rows.
-    Rows may be in any order, and no row is late.
+    A stream is read batch by batch; only slices are kept, so memory follows the number of slices, not of
+    rows. Rows may be in any order, and no row is late.
 
     >>> import windrow as wr
     >>> query = wr.Query(window=wr.TimeWindow("10us", "5us"), aggregates={"peak": wr.Max("load")})
@@ -40,8 +41,8 @@ def aggregate(data: Any, query: Query) -> pa.Table:
 def stream(data: Any, query: Query, *, delay: Duration = 0) -> Iterator[pa.Table]:
     """Windows of a stream of batches, as they become final; memory follows the open windows only.
 
-    The watermark is the latest time seen less ``delay``: how far out of order rows may be. A row behind it is late, and goes where
-    the query says.
+    The watermark is the latest time seen less ``delay``: how far out of order rows may be. A row behind it
+    is late, and goes where the query says.
 
     >>> import windrow as wr
     >>> query = wr.Query(window=wr.TimeWindow("10us"), aggregates={"n": wr.Count()})
@@ -74,7 +75,11 @@ def _tables(data: Any, together: int = ROWS) -> Iterator[pa.Table]:
         reader: Iterable[Any] = data
         empty = data.schema.empty_table()
     elif hasattr(data, "__arrow_c_stream__"):
-        opened = pa.RecordBatchReader.from_stream(data) if hasattr(pa.RecordBatchReader, "from_stream") else pa.table(data).to_reader()
+        opened = (
+            pa.RecordBatchReader.from_stream(data)
+            if hasattr(pa.RecordBatchReader, "from_stream")
+            else pa.table(data).to_reader()
+        )
         reader, empty = opened, opened.schema.empty_table()
     elif hasattr(data, "columns") or not isinstance(data, Iterable):
         yield as_table(data)

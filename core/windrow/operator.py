@@ -6,7 +6,8 @@
 >>> operator = wr.Operator(query)
 >>> _ = operator.process(pa.table({"plug": ["a", "a", "b"], "ts": [1, 7, 8], "load": [3.0, 5.0, 2.0]}))
 >>> operator.advance(10).to_pylist()        # no row before 10 will come any more
-[{'plug': 'a', 'window_start': -5, 'window_end': 5, 'peak': 3.0}, {'plug': 'a', 'window_start': 0, 'window_end': 10, 'peak': 5.0}, {'plug': 'b', 'window_start': 0, 'window_end': 10, 'peak': 2.0}]
+[{'plug': 'a', 'window_start': -5, 'window_end': 5, 'peak': 3.0}, {'plug': 'a', 'window_start': 0,
+'window_end': 10, 'peak': 5.0}, {'plug': 'b', 'window_start': 0, 'window_end': 10, 'peak': 2.0}]
 >>> operator.wake                           # nothing more will be due before
 15
 >>> operator.flush().num_rows
@@ -42,11 +43,14 @@ from windrow.waiting import Waiting, batch_image, load_batch
 class Operator:
     """Sliding windows over a stream of rows with many keys.
 
-    Feed it Arrow data with :meth:`process` and tell it with :meth:`advance` that no row before a time will come any more. Each call
-    returns the windows that became final, sorted by window end, then start, then key. What it returns does not depend on how
-    rows are cut into batches. :meth:`flush` says that the stream has ended. :meth:`snapshot` is the whole state as bytes.
+    Feed it Arrow data with :meth:`process` and tell it with :meth:`advance` that no row before a time will
+    come any more. Each call returns the windows that became final, sorted by window end, then start, then
+    key. What it returns does not depend on how rows are cut into batches. :meth:`flush` says that the stream
+    has ended.
+    :meth:`snapshot` is the whole state as bytes.
 
-    ``compiled=False`` runs the same code interpreted. ``schema`` is that of the data, if it is known before the first row.
+    ``compiled=False`` runs the same code interpreted. ``schema`` is that of the data, if it is known before
+    the first row.
     """
 
     def __init__(
@@ -93,12 +97,15 @@ class Operator:
     def process_partials(self, data: Any) -> pa.Table:
         """Take ready-made partials of slices instead of rows; the answer is the same.
 
-        Beside the keys, ``data`` has the time column with the start of each slice, and a column ``aggregate.field`` for every field of every
-        aggregate's partial (null means the identity). A slice must not reach over the start or end of a window.
+        Beside the keys, ``data`` has the time column with the start of each slice, and a column
+        ``aggregate.field`` for every field of every aggregate's partial (null means the identity). A slice
+        must not reach over the start or end of a window.
         """
         bound = self._bound
         if bound is None:
-            raise QueryError("process_partials() needs the schema of the rows: make the operator with Operator(query, schema)")
+            raise QueryError(
+                "process_partials() needs the schema of the rows: make the operator with Operator(query, schema)"
+            )
         if not isinstance(self._discipline, InTime) or isinstance(self._discipline, Revised):
             raise QueryError("process_partials() needs time windows and late='drop' or 'side': give it rows")
         table = as_table(data)
@@ -116,9 +123,12 @@ class Operator:
         return self._empty()
 
     def advance(self, watermark: int) -> pa.Table:
-        """No row before this time (microseconds since the epoch) will come any more; returns the windows that are final now."""
+        """No row before this time (microseconds since the epoch) will come any more; returns the windows
+        that are final now."""
         if self._bound is None:
-            raise QueryError("advance() before the first process(): give the operator the schema of the data, Operator(query, schema)")
+            raise QueryError(
+                "advance() before the first process(): give the operator the schema of the data, Operator(query, schema)"
+            )
         before, self.watermark = self.watermark, max(self.watermark, int(watermark))
         final = self._finish()
         early = self.query.early
@@ -152,7 +162,8 @@ class Operator:
     def restore(cls, query: Query, blob: bytes, *, compiled: bool = True, threads: int = 1) -> Operator:
         """The operator that :meth:`snapshot` wrote. It goes on as if it had never stopped.
 
-        Bytes of another query, of a newer format, truncated or changed are refused with an error that says which.
+        Bytes of another query, of a newer format, truncated or changed are refused with an error that says
+        which.
         """
         image = snapshot.read(blob, query.fingerprint, query.described)
         operator = cls(query, compiled=compiled, threads=threads)
@@ -176,17 +187,22 @@ class Operator:
             image = snapshot.read(decompress(header), query.fingerprint, query.described)
             operator._load_header(image)
             paging.load(image)
-            operator._waiting.batches = [load_batch(each, keys, name) for name, each in paging.read(image["waiting"])]
+            operator._waiting.batches = [
+                load_batch(each, keys, name) for name, each in paging.read(image["waiting"])
+            ]
             operator._loaded()
         return operator
 
     def commit(self) -> int:
         """Write what changed since the last commit to the store; returns how many bytes that were.
 
-        If the store raises, nothing was written; commit again, or open the operator anew from the last commit.
+        If the store raises, nothing was written; commit again, or open the operator anew from the last
+        commit.
         """
         if self._paging is None:
-            raise QueryError("commit() needs a store: make the operator with Operator.open(query, schema, pages)")
+            raise QueryError(
+                "commit() needs a store: make the operator with Operator.open(query, schema, pages)"
+            )
         more = {}
         for position, batch in enumerate(self._waiting.batches):
             if not batch.name:
@@ -224,7 +240,8 @@ class Operator:
 
     @property
     def wake(self) -> int | None:
-        """The earliest watermark at which a further window is due, as far as is known; ``None`` if there is none."""
+        """The earliest watermark at which a further window is due, as far as is known; ``None`` if there is
+        none."""
         if self._bound is None:
             return None
         behind = 0 if self.query.late == "update" else self.query.lateness
@@ -245,7 +262,8 @@ class Operator:
                 else discipline(bound)
             )
             towers = [
-                Tower(name, monoid, bound.inputs(name), self.compiled) for name, monoid in bound.monoids.items()
+                Tower(name, monoid, bound.inputs(name), self.compiled)
+                for name, monoid in bound.monoids.items()
             ]
             self._state = State(
                 towers,
@@ -287,7 +305,9 @@ class Operator:
         order = np.arange(rows) if sorted_already else np.argsort(times, kind="stable")
         if len(self._keys) > 1:
             grouped = np.empty(rows, dtype=np.int64)
-            self._state.kernels.group_by_key(keys, np.zeros(len(self._keys) + 1, dtype=np.int64), order, grouped)
+            self._state.kernels.group_by_key(
+                keys, np.zeros(len(self._keys) + 1, dtype=np.int64), order, grouped
+            )
             order = grouped
         return Rows(data, times, keys, order)
 

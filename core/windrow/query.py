@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import pyarrow as pa
 
@@ -35,6 +35,9 @@ from windrow.bound import BoundQuery
 from windrow.durations import Duration
 from windrow.errors import QueryError
 from windrow.windows import TimeWindow, Window
+
+if TYPE_CHECKING:
+    from windrow.algorithms import Algorithm
 
 __all__ = ["BoundQuery", "Late", "Named", "Query"]
 
@@ -139,7 +142,9 @@ class Query:
         if self.early is not None and self.early <= 0:
             raise QueryError(f"early has to be longer than zero, not {durations.format(self.early)!r}")
         if self.early is not None and not all(isinstance(window, TimeWindow) for _, window in self.windows):
-            raise QueryError(f"early results need a TimeWindow, not {type(self.window).__name__}; leave early out")
+            raise QueryError(
+                f"early results need a TimeWindow, not {type(self.window).__name__}; leave early out"
+            )
         if self.late not in get_args(Late):
             raise QueryError(f"late has to be 'drop', 'side' or 'update', not {self.late!r}")
         if self.late == "update" and not all(isinstance(window, TimeWindow) for _, window in self.windows):
@@ -147,7 +152,7 @@ class Query:
                 "late='update' corrects windows after the fact, which needs windows that a late row "
                 f"cannot move: TimeWindow, not {type(self.window).__name__}; use late='side' or 'drop'"
             )
-        _required(self.algorithm)
+        _chosen(self.algorithm)
 
     @property
     def windows(self) -> tuple[tuple[str, Window], ...]:
@@ -168,7 +173,7 @@ class Query:
 
     def bind(self, schema: pa.Schema) -> BoundQuery:
         """Check this query against the columns of the data; nothing about the columns is wrong afterwards."""
-        return bound.bind(self, schema, needs=_required(self.algorithm))
+        return bound.bind(self, schema, _chosen(self.algorithm))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -183,12 +188,15 @@ class Query:
         )  # their order counts; that of parameters does not
         if self.labelled:
             values["window"] = list(values["window"].items())
-        canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_type_name)
+        canonical = json.dumps(
+            values, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_type_name
+        )
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     @cached_property
     def described(self) -> str:
-        """The query in JSON for people to compare: as :meth:`to_json`, but functions and classes need not be importable."""
+        """The query in JSON for people to compare: as :meth:`to_json`, but functions and classes need not be
+        importable."""
         return json.dumps(self._values("described"), ensure_ascii=False, default=_type_name)
 
     def to_dict(self) -> dict[str, Any]:
@@ -331,13 +339,13 @@ def _aggregates_from(values: Any) -> list[tuple[str, Aggregate]]:
     return [(name, aggregate_from_dict(each)) for name, each in values.items()]
 
 
-def _required(algorithm: object) -> frozenset[str]:
-    """The properties that an algorithm needs of every aggregate."""
+def _chosen(algorithm: object) -> type[Algorithm] | None:
+    """The algorithm of this name; none if the choice is the library's."""
     if algorithm == "auto":
-        return frozenset()
+        return None
     from windrow.algorithms import REGISTRY  # only a query that names an algorithm has to load them all
 
     if not isinstance(algorithm, str) or algorithm not in REGISTRY:
         known = ", ".join(["auto", *sorted(REGISTRY)])
         raise QueryError(f"no algorithm {algorithm!r}; there are {known}")
-    return frozenset(REGISTRY[algorithm].requires)
+    return REGISTRY[algorithm]

@@ -1,8 +1,9 @@
 """Windows that late rows correct: ``late="update"``.
 
-A late row changes a slice in the middle of windows that have been emitted. The running ``lcs`` and ``csa`` of the other disciplines know only the newest
-window, so here every run is also kept in a finger B-tree (:class:`~windrow.algorithms.fiba.FiBA`): a late row costs O(log n)
-combines, and so does each window that it corrects. Slices stay until no row that is still accepted can fall into their windows.
+A late row changes a slice in the middle of windows that have been emitted. The running ``lcs`` and ``csa``
+of the other disciplines know only the newest window, so here every run is also kept in a finger B-tree
+(:class:`~windrow.algorithms.fiba.FiBA`): a late row costs O(log n) combines, and so does each window that it
+corrects. Slices stay until no row that is still accepted can fall into their windows.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ class Revised(InTime):
         state.slide = self.slide
 
     def revise(self, rows: Rows, watermark: int) -> list[Due]:
-        """Take rows, and give the windows that had been emitted (they end by the watermark) with their new results."""
+        """Take rows, and give the windows that had been emitted (they end by the watermark) with their new
+        results."""
         state = self.state
         self.pass_over(watermark)
         fresh = State(
-            [Tower(t.name, t.monoid, t.columns, state.compiled) for t in state.towers], self.windows, compiled=state.compiled
+            [Tower(t.name, t.monoid, t.columns, state.compiled) for t in state.towers],
+            self.windows,
+            compiled=state.compiled,
         )
         fresh.ensure_keys(state.keys)
         self.state = fresh
@@ -65,7 +69,7 @@ class Revised(InTime):
         for tower, new in zip(self.state.towers, fresh.towers, strict=True):
             incoming = tuple(part[slots] for part in new.parts)
             tower.kernels.absorb_partials(tower.parts, own, incoming)
-            self._tree(key, tower).bulk_insert(stamps, [new.partial(slot) for slot in slots])
+            self._tree(key, tower).bulk_insert(stamps.tolist(), [new.partial(slot) for slot in slots])
 
     def _tree(self, key: int, tower: Tower) -> FiBA:
         tree = self.trees.get((key, tower.name))
@@ -75,7 +79,14 @@ class Revised(InTime):
 
     def slide(self, windows: Windows, count: int) -> dict[str, tuple[Any, Any]]:
         """The results of windows, each by a range query."""
-        bounds = list(zip(windows.key[:count].tolist(), windows.start[:count].tolist(), windows.end[:count].tolist(), strict=True))
+        bounds = list(
+            zip(
+                windows.key[:count].tolist(),
+                windows.start[:count].tolist(),
+                windows.end[:count].tolist(),
+                strict=True,
+            )
+        )
         results = {}
         for tower in self.state.towers:
             out = np.zeros(count, dtype=arrow.physical_dtype(tower.monoid.output))
@@ -96,7 +107,8 @@ class Revised(InTime):
         return Due(key, which, start, end, np.ones(len(key), dtype=np.int64), self.slide(listed, len(key)))
 
     def pass_over(self, watermark: int) -> None:
-        """Windows that end by the watermark have been emitted, or are corrections from now on: none of them is new."""
+        """Windows that end by the watermark have been emitted, or are corrections from now on: none of them
+        is new."""
         if watermark > -FOREVER:
             passed = (watermark - self.offsets - self.ranges) // self.every + 1
             np.maximum(self.state.slides.following, passed[:, None], out=self.state.slides.following)
@@ -121,4 +133,6 @@ class Revised(InTime):
         for key in np.flatnonzero(self.state.runs.first != NONE).tolist():
             slots = self.state.run(key)
             for tower in self.state.towers:
-                self._tree(key, tower).bulk_insert(self.state.runs.stamp[slots], [tower.partial(slot) for slot in slots])
+                self._tree(key, tower).bulk_insert(
+                    self.state.runs.stamp[slots].tolist(), [tower.partial(slot) for slot in slots]
+                )

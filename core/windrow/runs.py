@@ -1,8 +1,10 @@
-"""The state of all keys: runs of slices, the windows that slide over them, and one tower of partials per aggregate.
+"""The state of all keys: runs of slices, the windows that slide over them, and one tower of partials per
+aggregate.
 
-:class:`State` owns the arrays and lets them grow; what happens in them is in :mod:`windrow.kernels.runs` (structure) and
-:mod:`windrow.kernels.slide` (aggregates). A :class:`Discipline` says for one kind of window how rows become slices, which windows
-are due, and which slices no window needs any more.
+:class:`State` owns the arrays and lets them grow; what happens in them is in :mod:`windrow.kernels.runs`
+(structure) and
+:mod:`windrow.kernels.slide` (aggregates). A :class:`Discipline` says for one kind of window how rows become
+slices, which windows are due, and which slices no window needs any more.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class Tower:
             if name not in data.column_names:
                 raise ColumnError.unknown(name, f"partial of aggregate {self.name!r}", data.column_names)
             values, valid = arrow.to_numpy(data.column(name))
-            filled = values if valid is None else np.where(valid, values, np.asarray(identity, dtype=values.dtype))
+            filled = (
+                values if valid is None else np.where(valid, values, np.asarray(identity, dtype=values.dtype))
+            )
             incoming.append(filled.astype(field.dtype, copy=False))
         self.kernels.absorb_partials(self.parts, slot, tuple(incoming))
 
@@ -119,13 +123,23 @@ class _Explained:
             except Exception:
                 where = f" at row {row}, for {', '.join(repr(value) for value in values)}"
                 break
-        raise AggregateError(f"{tower.name}: {tower.monoid.name} raised {type(error).__name__}{where}: {error}") from error
+        raise AggregateError(
+            f"{tower.name}: {tower.monoid.name} raised {type(error).__name__}{where}: {error}"
+        ) from error
 
 
 class State:
     """All runs, for a number of windows that share the slices."""
 
-    def __init__(self, towers: list[Tower], windows: int, *, compiled: bool, stamps: Any = np.int64, first_window: int = UNSET) -> None:
+    def __init__(
+        self,
+        towers: list[Tower],
+        windows: int,
+        *,
+        compiled: bool,
+        stamps: Any = np.int64,
+        first_window: int = UNSET,
+    ) -> None:
         self.towers = towers
         self.compiled = compiled
         self.kernels: SimpleNamespace = specialise(runs_kernels, {}, compiled=compiled)
@@ -141,7 +155,10 @@ class State:
             first=_none(0), last=_none(0), cursor=_none(0), held=np.empty(0, np.int64),
         )  # fmt: skip
         self.slides = Slides(
-            following=np.empty((windows, 0), np.int64), lo=_none(windows, 0), front=_none(windows, 0), back=_none(windows, 0)
+            following=np.empty((windows, 0), np.int64),
+            lo=_none(windows, 0),
+            front=_none(windows, 0),
+            back=_none(windows, 0),
         )
         self.grow_slots(1024)
 
@@ -198,8 +215,11 @@ class State:
             self.grow_slots()
         return slot
 
-    def due(self, plan: Callable[[Windows, int], tuple[int, int]], end: int, room: int = ROOM) -> Iterator[Due]:
-        """Due windows with their results, in batches; ``plan(windows, begin)`` is called until it reaches the end."""
+    def due(
+        self, plan: Callable[[Windows, int], tuple[int, int]], end: int, room: int = ROOM
+    ) -> Iterator[Due]:
+        """Due windows with their results, in batches; ``plan(windows, begin)`` is called until it reaches
+        the end."""
         begin = 0
         while begin < end:
             windows = _windows(room, self.runs.stamp.dtype)
@@ -255,7 +275,14 @@ class Due:
     def __init__(
         self, key: Any, which: Any, start: Any, end: Any, times: Any, results: Mapping[str, tuple[Any, Any]]
     ) -> None:
-        self.key, self.which, self.start, self.end, self.times, self.results = key, which, start, end, times, results
+        self.key, self.which, self.start, self.end, self.times, self.results = (
+            key,
+            which,
+            start,
+            end,
+            times,
+            results,
+        )
 
     def cut(self, times: Any) -> Due:
         """Only the first so many windows of each entry."""
@@ -269,11 +296,8 @@ def _not_paged(slot: int) -> None:
 
 
 def _windows(room: int, stamps: Any) -> Windows:
-    slot = lambda: np.empty(room, np.int32)  # noqa: E731
-    return Windows(
-        key=np.empty(room, np.int64), which=np.empty(room, np.int64), start=np.empty(room, stamps), end=np.empty(room, stamps),
-        lo=slot(), hi=slot(), back=slot(), flip=np.empty(room, np.bool_), times=np.empty(room, np.int64),
-    )  # fmt: skip
+    types = {"start": stamps, "end": stamps, "lo": np.int32, "hi": np.int32, "back": np.int32, "flip": np.bool_}
+    return Windows(**{name: np.empty(room, types.get(name, np.int64)) for name in Windows._fields})
 
 
 def _none(*shape: int) -> NDArray[np.int32]:

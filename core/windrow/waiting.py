@@ -1,4 +1,5 @@
-"""Rows that wait until the watermark has passed them, for windows and aggregates that need rows in their order."""
+"""Rows that wait until the watermark has passed them, for windows and aggregates that need rows in their
+order."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from windrow.state.image import from_bytes, from_ipc, to_bytes, to_ipc
 
 
 class Batch(NamedTuple):
-    """Waiting rows: their input columns, times and key numbers; ``name`` is that of their page in a store, if they are in one."""
+    """Waiting rows: their input columns, times and key numbers; ``name`` is that of their page in a store,
+    if they are in one."""
 
     data: pa.Table
     times: Ints
@@ -74,5 +76,8 @@ def batch_image(batch: Batch, keys: Keys) -> dict[str, Any]:
 def load_batch(image: dict[str, Any], keys: Keys, name: str = "") -> Batch:
     numbers = np.array([keys.add(tuple(key)) for key in image["keys"]], dtype=np.int64)
     return Batch(
-        from_ipc(image["rows"]), from_bytes(image["times"], np.int64), numbers[from_bytes(image["of"], np.int64)], name
+        from_ipc(image["rows"]),
+        from_bytes(image["times"], np.int64),
+        numbers[from_bytes(image["of"], np.int64)],
+        name,
     )

@@ -174,11 +174,15 @@ def _extreme(
 
 
 def _propagating(sql: str) -> SliceSql:
-    """Engines disagree about where NaN belongs in the order of numbers, so it is looked for."""
+    """Engines disagree about where NaN belongs in the order of numbers, so it is looked for.
+
+    Flink's planner takes ``x <> x`` for false; only a case it cannot reorder finds what is no number.
+    """
     return SliceSql(
         {"extreme": f"case when bool_or(isnan({{0}})) then cast('NaN' as double) else {sql} end"},
         flink={
-            "extreme": "case when max(case when {0} <> {0} then 1 else 0 end) = 1 "
+            "extreme": "case when max(case when {0} is null then -2 when {0} < 0 then -1 when {0} >= 0 "
+            "then 0 else 1 end) = 1 "
             f"then cast('NaN' as double) else {sql} end"
         },
     )

@@ -1,7 +1,7 @@
 """The arrays that run kernels work on, by name.
 
-A *run* is the sequence of slices of one key, oldest first, a doubly linked list of slots. All keys share the arrays. A slot is
-also the index of the slice's partial in every aggregate's parts.
+A *run* is the sequence of slices of one key, oldest first, a doubly linked list of slots. All keys share the
+arrays. A slot is also the index of the slice's partial in every aggregate's parts.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Runs(NamedTuple):
 class Slides(NamedTuple):
     """How far each window has slid over each key's run; indexed [window, key].
 
-    The window's result is ``lcs`` of its first slice (which covers the slices up to ``front``) combined with ``csa``
-    (the slices after ``front`` up to ``back``).
+    The window's result is ``lcs`` of its first slice (which covers the slices up to ``front``) combined with
+    ``csa`` (the slices after ``front`` up to ``back``).
     """
 
     following: Any  #: id of the next window to emit, or UNSET
@@ -45,7 +45,8 @@ class Slides(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Windows that are due: a list that is filled. An entry stands for ``times`` windows in a row over the same slices."""
+    """Windows that are due: a list that is filled. An entry stands for ``times`` windows in a row over the
+    same slices."""
 
     key: Any
     which: Any  #: index of the window specification

@@ -1,8 +1,10 @@
 """Where rows go and which windows are due: the structure of runs, without any aggregate in it.
 
-``place_*`` put rows into slices and tell the slot of each; ``plan_*`` slide the windows over the slices and list those that are due;
-``evict`` frees the slices that no window needs any more. Rows are given in an ``order`` that groups them by key, each key's
-rows by time. A function that runs out of slots or of room for windows returns where it stopped, and is called again.
+``place_*`` put rows into slices and tell the slot of each; ``plan_*`` slide the windows over the slices and
+list those that are due;
+``evict`` frees the slices that no window needs any more. Rows are given in an ``order`` that groups them by
+key, each key's rows by time. A function that runs out of slots or of room for windows returns where it
+stopped, and is called again.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from windrow.kernels.layout import NONE, UNFOLD, UNSET
 
 
-def append(runs, key, after, stamp):  # type: ignore[no-untyped-def]
+def append(runs, key, after, stamp):
     """A new slice of a key after the given one (NONE: before all others)."""
     runs.meta[0] -= 1
     slot = runs.free[runs.meta[0]]
@@ -33,8 +35,9 @@ def append(runs, key, after, stamp):  # type: ignore[no-untyped-def]
     return slot
 
 
-def place_in_slices(runs, order, keys, times, every, at, ranges, slides, offsets, gaps, slot, begin):  # type: ignore[no-untyped-def]
-    """Slices are cut at ``at + k·every`` for each pair of these (Cutty: the starts and ends of all windows)."""
+def place_in_slices(runs, order, keys, times, every, at, ranges, slides, offsets, gaps, slot, begin):
+    """Slices are cut at ``at + k·every`` for each pair of these (Cutty: the starts and ends of all
+    windows)."""
     start = 0
     end = 0
     current = NONE
@@ -80,7 +83,7 @@ def place_in_slices(runs, order, keys, times, every, at, ranges, slides, offsets
     return len(order)
 
 
-def place_each(runs, order, keys, stamps, slot, begin):  # type: ignore[no-untyped-def]
+def place_each(runs, order, keys, stamps, slot, begin):
     """Every row is a slice of its own."""
     for n in range(begin, len(order)):
         if runs.meta[0] == 0:
@@ -90,7 +93,7 @@ def place_each(runs, order, keys, stamps, slot, begin):  # type: ignore[no-untyp
     return len(order)
 
 
-def place_in_sessions(runs, order, keys, times, gap, slot, begin):  # type: ignore[no-untyped-def]
+def place_in_sessions(runs, order, keys, times, gap, slot, begin):
     """Rows no further apart than the gap share a slice."""
     for n in range(begin, len(order)):
         row = order[n]
@@ -105,7 +108,7 @@ def place_in_sessions(runs, order, keys, times, gap, slot, begin):  # type: igno
     return len(order)
 
 
-def number(order, keys, seen, position):  # type: ignore[no-untyped-def]
+def number(order, keys, seen, position):
     """The position of each row among the rows of its key."""
     for n in range(len(order)):
         row = order[n]
@@ -113,7 +116,7 @@ def number(order, keys, seen, position):  # type: ignore[no-untyped-def]
         seen[keys[row]] += 1
 
 
-def emit(windows, count, slides, key, which, start, end, lo, hi, times):  # type: ignore[no-untyped-def]
+def emit(windows, count, slides, key, which, start, end, lo, hi, times):
     """List due windows over the slices lo to hi, and slide to them."""
     flip = slides.front[which, key] == NONE
     windows.key[count] = key
@@ -132,14 +135,15 @@ def emit(windows, count, slides, key, which, start, end, lo, hi, times):  # type
     return count + 1
 
 
-def pass_by(slides, which, key, slot):  # type: ignore[no-untyped-def]
+def pass_by(slides, which, key, slot):
     """A window leaves a slice behind; when it leaves the last slice that lcs covers, lcs is used up."""
     if slides.front[which, key] == slot:
         slides.front[which, key] = NONE
 
 
-def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets, begin, wake):  # type: ignore[no-untyped-def]
-    """Windows k·every+offset … +range that end at or before the key's limit. ``wake[0]`` becomes the next end.
+def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets, begin, wake):
+    """Windows k·every+offset … +range that end at or before the key's limit. ``wake[0]`` becomes the next
+    end.
 
     ``begin`` is (position in key_order, count of windows listed); returned again when the list is full.
     """
@@ -156,7 +160,9 @@ def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets,
             if p == NONE or k == UNSET:
                 p = runs.first[key]
             else:
-                while runs.leader[p] != NONE and runs.stamp[runs.leader[p]] >= offsets[which] + k * every[which]:
+                while (
+                    runs.leader[p] != NONE and runs.stamp[runs.leader[p]] >= offsets[which] + k * every[which]
+                ):
                     p = runs.leader[p]
             back = slides.back[which, key]
             following = k  # a window that is not due yet may still be preceded by one whose rows are to come
@@ -202,8 +208,12 @@ def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets,
                     h = runs.follower[h]
                 times = 1
                 f = runs.follower[h]
-                if runs.stamp[p] >= end - ranges[which] + every[which] and (f == NONE or runs.stamp[f] >= end + every[which]):
-                    same = (runs.stamp[p] - offsets[which]) // every[which]  # the last window that begins before p
+                if runs.stamp[p] >= end - ranges[which] + every[which] and (
+                    f == NONE or runs.stamp[f] >= end + every[which]
+                ):
+                    same = (runs.stamp[p] - offsets[which]) // every[
+                        which
+                    ]  # the last window that begins before p
                     same = min(same, (due - offsets[which] - ranges[which]) // every[which])
                     if f != NONE:
                         same = min(same, (runs.stamp[f] - offsets[which] - ranges[which]) // every[which])
@@ -217,7 +227,7 @@ def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets,
     return len(key_order), count
 
 
-def plan_sessions(runs, slides, windows, key_order, watermark, gap, begin, wake):  # type: ignore[no-untyped-def]
+def plan_sessions(runs, slides, windows, key_order, watermark, gap, begin, wake):
     """Sessions are due when no row can join them."""
     count = 0
     for position in range(begin, len(key_order)):
@@ -239,7 +249,7 @@ def plan_sessions(runs, slides, windows, key_order, watermark, gap, begin, wake)
     return len(key_order), count
 
 
-def plan_tuple_slides(runs, slides, windows, order, keys, times, position, slot, length, every, begin):  # type: ignore[no-untyped-def]
+def plan_tuple_slides(runs, slides, windows, order, keys, times, position, slot, length, every, begin):
     """Slide-by-tuple: every ``every``-th row of a key triggers (time - length, time]."""
     count = 0
     for n in range(begin, len(order)):
@@ -263,8 +273,9 @@ def plan_tuple_slides(runs, slides, windows, order, keys, times, position, slot,
     return len(order), count
 
 
-def plan_time_slides(runs, slides, windows, key_order, watermark, length, every, offset, held, begin, wake):  # type: ignore[no-untyped-def]
-    """Slide-by-time: at every boundary that follows new rows, the last ``length`` rows. ``held`` counts lo … back."""
+def plan_time_slides(runs, slides, windows, key_order, watermark, length, every, offset, held, begin, wake):
+    """Slide-by-time: at every boundary that follows new rows, the last ``length`` rows. ``held`` counts lo …
+    back."""
     count = 0
     for position in range(begin, len(key_order)):
         key = key_order[position]
@@ -293,7 +304,7 @@ def plan_time_slides(runs, slides, windows, key_order, watermark, length, every,
     return len(key_order), count
 
 
-def plan_deltas(runs, slides, windows, order, keys, values, slot, length, every, trigger, begin):  # type: ignore[no-untyped-def]
+def plan_deltas(runs, slides, windows, order, keys, values, slot, length, every, trigger, begin):
     """Delta: a row more than ``every`` above the last trigger triggers [value - length, value).
 
     ``trigger`` is [set?, last trigger, last value] per key. Returns (NONE, row) for a value that decreases.
@@ -330,7 +341,7 @@ def plan_deltas(runs, slides, windows, order, keys, values, slot, length, every,
     return len(order), count
 
 
-def evict(runs, slides, key, bound):  # type: ignore[no-untyped-def]
+def evict(runs, slides, key, bound):
     """Free the slices of a key before the bound."""
     p = runs.first[key]
     while p != NONE and runs.stamp[p] < bound and (runs.page[p] == 0 or runs.stop[p] < bound):
@@ -355,7 +366,7 @@ def evict(runs, slides, key, bound):  # type: ignore[no-untyped-def]
         runs.leader[p] = NONE
 
 
-def evict_slices(runs, slides, key_order, ranges, every, offsets):  # type: ignore[no-untyped-def]
+def evict_slices(runs, slides, key_order, ranges, every, offsets):
     """Free what lies before the next window of every specification."""
     for position in range(len(key_order)):
         key = key_order[position]
@@ -371,7 +382,7 @@ def evict_slices(runs, slides, key_order, ranges, every, offsets):  # type: igno
         evict(runs, slides, key, bound)
 
 
-def evict_below(runs, slides, key_order, bounds):  # type: ignore[no-untyped-def]
+def evict_below(runs, slides, key_order, bounds):
     """Free the slices before each key's bound."""
     for position in range(len(key_order)):
         key = key_order[position]
@@ -379,7 +390,7 @@ def evict_below(runs, slides, key_order, bounds):  # type: ignore[no-untyped-def
             evict(runs, slides, key, bounds[key] if len(bounds) > 1 else bounds[0])
 
 
-def evict_before_lo(runs, slides, key_order):  # type: ignore[no-untyped-def]
+def evict_before_lo(runs, slides, key_order):
     """Free the slices before the first one of the last window (stamps may be equal there)."""
     for position in range(len(key_order)):
         key = key_order[position]
@@ -395,7 +406,7 @@ def evict_before_lo(runs, slides, key_order):  # type: ignore[no-untyped-def]
             runs.held[key] -= 1
 
 
-def walk(runs, key_order, lengths, slots):  # type: ignore[no-untyped-def]
+def walk(runs, key_order, lengths, slots):
     """The slots of all runs, key after key, oldest first, and how many each key has."""
     n = 0
     for position in range(len(key_order)):
@@ -407,7 +418,7 @@ def walk(runs, key_order, lengths, slots):  # type: ignore[no-untyped-def]
             slot = runs.follower[slot]
 
 
-def group_by_key(keys, starts, order, grouped):  # type: ignore[no-untyped-def]
+def group_by_key(keys, starts, order, grouped):
     """``grouped`` becomes ``order`` sorted by key, stable; ``starts`` (keys + 1 zeros) is used up."""
     for n in range(len(order)):
         starts[keys[order[n]] + 1] += 1
@@ -419,7 +430,7 @@ def group_by_key(keys, starts, order, grouped):  # type: ignore[no-untyped-def]
         starts[keys[row]] += 1
 
 
-def tally(first, times, counts):  # type: ignore[no-untyped-def]
+def tally(first, times, counts):
     """How many windows end at each of a range of ends; ``first`` is the index of an entry's first end."""
     for entry in range(len(first)):
         counts[first[entry]] += 1
@@ -428,8 +439,9 @@ def tally(first, times, counts):  # type: ignore[no-untyped-def]
         counts[end] += counts[end - 1]
 
 
-def spread(first, times, following, source, target):  # type: ignore[no-untyped-def]
-    """Entries in the order of keys become windows in the order of ends, then keys; ``following`` is the next place of each end."""
+def spread(first, times, following, source, target):
+    """Entries in the order of keys become windows in the order of ends, then keys; ``following`` is the next
+    place of each end."""
     for entry in range(len(first)):
         value = source[entry]
         for end in range(first[entry], first[entry] + times[entry]):

@@ -1,8 +1,9 @@
 """Rows into slices, slices into window results: what an aggregate does once the structure of runs is known.
 
-The final aggregation is the boundary aggregator's: the slices of a window are ``lcs`` of its first slice, right-to-left up to a
-boundary, combined with ``csa``, left-to-right from there (Zhang, Akbarinia, Toumani, KDD 2021). The boundary moves to the window's end
-when the window has slid past it, so a slide costs fewer than three combines, amortised, for windows of any shape.
+The final aggregation is the boundary aggregator's: the slices of a window are ``lcs`` of its first slice,
+right-to-left up to a boundary, combined with ``csa``, left-to-right from there (Zhang, Akbarinia, Toumani,
+KDD 2021). The boundary moves to the window's end when the window has slid past it, so a slide costs fewer
+than three combines, amortised, for windows of any shape.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from windrow.kernels.layout import NONE
 from windrow.kernels.slots import add, clear, copy, defined, lower, merge
 
 
-def absorb(parts, slot, columns, valid, rows):  # type: ignore[no-untyped-def]
-    """Rows into their slices, in the order of arrival; a row with a null input or without a slice is ignored."""
+def absorb(parts, slot, columns, valid, rows):
+    """Rows into their slices, in the order of arrival; a row with a null input or without a slice is
+    ignored."""
     if len(valid) == 0:
         for row in range(rows):
             if slot[row] != NONE:
@@ -23,14 +25,14 @@ def absorb(parts, slot, columns, valid, rows):  # type: ignore[no-untyped-def]
                 add(parts, slot[row], row, columns)
 
 
-def absorb_partials(parts, slot, incoming):  # type: ignore[no-untyped-def]
+def absorb_partials(parts, slot, incoming):
     """Ready-made partials into their slices."""
     for row in range(len(slot)):
         if slot[row] != NONE:
             merge(parts, slot[row], parts, slot[row], incoming, row)
 
 
-def slide(parts, lcs, csa, scratch, follower, leader, lo, hi, back, flip, shift, at, out, ok, count):  # type: ignore[no-untyped-def]
+def slide(parts, lcs, csa, scratch, follower, leader, lo, hi, back, flip, shift, at, out, ok, count):
     """The results of due windows, in the order in which they were planned."""
     for w in range(count):
         base = shift[w]
@@ -54,13 +56,13 @@ def slide(parts, lcs, csa, scratch, follower, leader, lo, hi, back, flip, shift,
             out[w] = lower(scratch, 0)
 
 
-def wipe(parts, slots, begin, end):  # type: ignore[no-untyped-def]
+def wipe(parts, slots, begin, end):
     """Freed slots become the identity again."""
     for n in range(begin, end):
         clear(parts, slots[n])
 
 
-def rebuild(parts, lcs, csa, follower, leader, lo, front, back, slots, keys, numbers):  # type: ignore[no-untyped-def]
+def rebuild(parts, lcs, csa, follower, leader, lo, front, back, slots, keys, numbers):
     """lcs and csa of every window over the runs of these keys, as they were, from the slices."""
     for which in range(lo.shape[0]):
         for key in numbers:
@@ -81,14 +83,15 @@ def rebuild(parts, lcs, csa, follower, leader, lo, front, back, slots, keys, num
                 merge(csa, at, csa, at, parts, s)
 
 
-def fold(parts, slots):  # type: ignore[no-untyped-def]
+def fold(parts, slots):
     """The first of these slots becomes the aggregate of them all."""
     for n in range(1, len(slots)):
         merge(parts, slots[0], parts, slots[0], parts, slots[n])
 
 
-def unfold(parts, lcs, slots, newer, base):  # type: ignore[no-untyped-def]
-    """lcs of slices that took the place of one: right-to-left, on top of the lcs of the next newer slice, if that is covered."""
+def unfold(parts, lcs, slots, newer, base):
+    """lcs of slices that took the place of one: right-to-left, on top of the lcs of the next newer slice, if
+    that is covered."""
     s = slots[len(slots) - 1]
     if newer == NONE:
         copy(lcs, base + s, parts, s)

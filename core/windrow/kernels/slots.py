@@ -1,7 +1,8 @@
 """The seam between kernels and aggregates: partials in numbered slots of arrays.
 
-``parts`` is a tuple of arrays, one per field of the partial; a slot is an index into all of them. Kernels and algorithms
-work on slots only, through the functions below, so that numbers, vectors and Python objects are all the same to them:
+``parts`` is a tuple of arrays, one per field of the partial; a slot is an index into all of them. Kernels
+and algorithms work on slots only, through the functions below, so that numbers, vectors and Python objects
+are all the same to them:
 
 ==========================  ==========================================================================
 ``clear(p, i)``             slot i becomes the identity
@@ -17,13 +18,12 @@ work on slots only, through the functions below, so that numbers, vectors and Py
 
 and, to read rows, ``add(p, i, row, columns)``, which absorbs row ``row`` of the input columns into slot i.
 
-The functions are generated as text, because the number of fields differs; :func:`slots` makes them for a monoid.
+The functions are generated as text, because the number of fields differs; :func:`slots` makes them for a
+monoid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,10 @@ def slots(monoid: Monoid) -> dict[str, Any]:
         load = "(" + "".join(f"p[{f}][i], " for f in range(len(fields))) + ")"
         store = [f"p[{f}][i{', :' if field.width else ''}] = v[{f}]" for f, field in enumerate(fields)]
         same = " and ".join(
-            f"(a[{f}][i] == b[{f}][j]).all()" if field.width else f"a[{f}][i] == b[{f}][j]" for f, field in enumerate(fields)
+            f"(a[{f}][i] == b[{f}][j]).all()"
+            if field.width
+            else f"(a[{f}][i] == b[{f}][j] or (a[{f}][i] != a[{f}][i] and b[{f}][j] != b[{f}][j]))"
+            for f, field in enumerate(fields)
         )
     arguments = ", ".join(f"columns[{c}][row]" for c in range(len(monoid.inputs)))
     source = [
@@ -66,7 +69,8 @@ def slots(monoid: Monoid) -> dict[str, Any]:
         "def copy(d, i, s, j):\n    store(d, i, load(s, j))",
         f"def same(a, i, b, j):\n    return {same}",
         "def lower(p, i):\n    return tuple_lower(load(p, i))",
-        "def defined(p, i):\n    return " + ("True" if monoid.defined is None else "tuple_defined(load(p, i))"),
+        "def defined(p, i):\n    return "
+        + ("True" if monoid.defined is None else "tuple_defined(load(p, i))"),
     ]
     if monoid.add is not None and monoid.merge is not None:
         source += [
@@ -94,16 +98,23 @@ def slots(monoid: Monoid) -> dict[str, Any]:
     }
     exec("\n\n".join(source), names)
     made = {name: names[name] for name in _NAMES if name in names}
-    return {**made, "AGGREGATE": monoid.name, "IDENTITY": monoid.identity, "lift": monoid.lift, "combine": monoid.combine}
-
-
+    return {
+        **made,
+        "AGGREGATE": monoid.name,
+        "IDENTITY": monoid.identity,
+        "LEAN": fields is not None and not any(field.width for field in fields),
+        "lift": monoid.lift,
+        "combine": monoid.combine,
+    }
 
 
 _NAMES = ("load", "store", "clear", "copy", "same", "lower", "defined", "add", "merge", "unmerge")
 
 
 def _placeholder(*_: Any) -> Any:
-    raise NotImplementedError("a kernel is specialised for an aggregate before it runs: windrow.kernels.specialise")
+    raise NotImplementedError(
+        "a kernel is specialised for an aggregate before it runs: windrow.kernels.specialise"
+    )
 
 
 load = store = clear = copy = same = lower = defined = add = merge = unmerge = lift = combine = _placeholder

@@ -1,24 +1,27 @@
 """One source for interpreted and compiled: a kernel module, specialised for an aggregate.
 
-A kernel module is ordinary Python in the subset that numba compiles. Where it works on partials it calls the names of the
-seam (``merge``, ``add``, ``lower`` …, see :mod:`windrow.kernels.slots`), which it imports as placeholders.
-:func:`specialise` runs the module's code again in a namespace in which those names are an aggregate's own functions, and
-compiles every function of it, or leaves them as they are for the interpreted form.
+A kernel module is ordinary Python in the subset that numba compiles. Where it works on partials it calls the
+names of the seam (``merge``, ``add``, ``lower`` …, see :mod:`windrow.kernels.slots`), which it imports as
+placeholders.
+:func:`specialise` runs the module's code again in a namespace in which those names are an aggregate's own
+functions, and compiles every function of it, or leaves them as they are for the interpreted form.
 
-Compiled code is cached on disk beside the module (or in numba's user-wide cache directory). The cache key covers the code of the aggregate's
-functions and of everything they call, so that editing an aggregate never runs stale code.
+Compiled code is cached on disk beside the module (or in numba's user-wide cache directory). The cache key
+covers the code of the aggregate's functions and of everything they call, so that editing an aggregate never
+runs stale code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 import types
 import warnings
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from types import FunctionType, ModuleType, SimpleNamespace
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from types import FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numba
@@ -32,32 +35,49 @@ COMPILE_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = True) -> SimpleNamespace:
     """The functions of a kernel module, with the seam's names bound to the given functions.
 
-    A compiled function that turns out not to compile falls back to its interpreted form, with one :class:`CompileWarning`.
+    A compiled function that turns out not to compile falls back to its interpreted form, with one
+    :class:`CompileWarning`.
     """
-    interpreted = _instance(module, seam, f"{module.__name__}_interpreted")
     if not compiled:
+        interpreted = _instance(module, seam, f"{module.__name__}_interpreted")
         return SimpleNamespace(**{name: _quiet(function) for name, function in interpreted.items()})
     code = [entry for item in sorted(seam.items()) if item[0] != "AGGREGATE" for entry in item]
     token = fingerprint(module.__name__, _source(module), *code)
-    if token not in _COMPILED:
+    lean = _compiled(module, seam, token, lean=bool(seam.get("LEAN", True)))
+    aggregate = str(seam.get("AGGREGATE", "this kernel"))
+
+    def others(name: str) -> Iterator[Any]:
+        yield _compiled(module, seam, token, lean=False)[name]
+        yield _quiet(_instance(module, seam, f"{module.__name__}_interpreted")[name])
+
+    return SimpleNamespace(**{name: _falling_back(lean[name], others(name), aggregate) for name in lean})
+
+
+def _compiled(module: ModuleType, seam: Mapping[str, Any], token: str, lean: bool) -> dict[str, Any]:
+    """The compiled functions of a module. ``lean`` ones cannot allocate, and so need not count references."""
+    if (token, lean) not in _COMPILED:
+        options = {**COMPILE_OPTIONS, "_nrt": not lean}
         done: dict[int, Any] = {}  # what several functions call is compiled once
 
         def compiler(function: Any) -> Any:
-            return _deep_jit(function, done)
+            return _deep_jit(function, done, options)
 
-        _COMPILED[token] = _instance(module, seam, f"{module.__name__}_{token[:16]}", compiler)
-    functions = _COMPILED[token]
-    return SimpleNamespace(
-        **{name: _falling_back(functions[name], interpreted[name], seam) for name in interpreted}
-    )
+        name = f"{module.__name__}_{token[:16]}{'lean' if lean else ''}"
+        _COMPILED[token, lean] = _instance(module, seam, name, compiler, options)
+    return _COMPILED[token, lean]
 
 
-_COMPILED: dict[str, dict[str, Any]] = {}
-"""Compiled functions by their code. An aggregate's name is no part of it: Max("a") and Max("b") share theirs."""
+_COMPILED: dict[tuple[str, bool], dict[str, Any]] = {}
+"""Compiled functions by their code. An aggregate's name is no part of it: Max("a") and Max("b") share
+theirs."""
 
 
 def _instance(
-    module: ModuleType, seam: Mapping[str, Any], name: str, compiler: Callable[[Any], Any] | None = None
+    module: ModuleType,
+    seam: Mapping[str, Any],
+    name: str,
+    compiler: Callable[[Any], Any] | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     copy = ModuleType(name)
     copy.__file__, copy.__package__ = module.__file__, module.__package__
@@ -76,31 +96,35 @@ def _instance(
                 namespace[key] = compiler(value)
         for key, function in own.items():
             function.__qualname__ = f"{key}_{name.rpartition('_')[2]}"  # the cache file is named after it
-            own[key] = namespace[key] = numba.njit(function, cache=True, **COMPILE_OPTIONS)
+            own[key] = namespace[key] = numba.njit(function, cache=True, **options)
     return own
 
 
 def deep_jit(function: Any) -> Any:
     """A function compiled together with every Python function that it calls."""
-    return _deep_jit(function, {})
+    return _deep_jit(function, {}, COMPILE_OPTIONS)
 
 
-def _deep_jit(function: Any, done: dict[int, Any]) -> Any:
+def _deep_jit(function: Any, done: dict[int, Any], options: Mapping[str, Any]) -> Any:
     if not isinstance(function, FunctionType):
         return function
     if id(function) in done:
         return done[id(function)]
+    done[id(function)] = function  # a recursive function calls itself as it is, which numba knows
     names = {
         name: function.__globals__[name]
         for name in _names(function.__code__)
         if isinstance(function.__globals__.get(name), FunctionType)
     }
-    replaced = {**function.__globals__, **{name: _deep_jit(inner, done) for name, inner in names.items()}}
+    inner = {name: _deep_jit(callee, done, options) for name, callee in names.items()}
     cells = None
     if function.__closure__:
-        cells = tuple(types.CellType(_deep_jit(cell.cell_contents, done)) for cell in function.__closure__)
-    copy = FunctionType(function.__code__, replaced, function.__name__, function.__defaults__, cells)
-    done[id(function)] = numba.njit(copy, **COMPILE_OPTIONS)
+        cells = tuple(
+            types.CellType(_deep_jit(cell.cell_contents, done, options)) for cell in function.__closure__
+        )
+    globals_ = {**function.__globals__, **inner}
+    copy = FunctionType(function.__code__, globals_, function.__name__, function.__defaults__, cells)
+    done[id(function)] = numba.njit(copy, **options)
     return done[id(function)]
 
 
@@ -162,27 +186,42 @@ def _names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _falling_back(compiled: Any, interpreted: Any, seam: Mapping[str, Any]) -> Callable[..., Any]:
-    slow = _quiet(interpreted)
+def _falling_back(lean: Any, others: Iterator[Any], aggregate: str) -> Callable[..., Any]:
+    """Calls the lean function; the full one if that allocates; the interpreted one if neither compiles."""
+    current = [lean]
 
     def call(*arguments: Any) -> Any:
-        if call.failed:  # type: ignore[attr-defined]
-            return slow(*arguments)
         try:
-            return compiled(*arguments)
-        except (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError) as problem:
-            call.failed = True  # type: ignore[attr-defined]
-            name = seam.get("AGGREGATE", "this aggregate")
-            reason = str(problem).strip().splitlines()
-            told = next((line.strip() for line in reason if line.strip() and not line.startswith("Failed in")), "unknown")
-            warnings.warn(
-                f"{name} does not compile and runs interpreted, much slower. numba says: {told}", CompileWarning, stacklevel=3
-            )
-            return slow(*arguments)
+            return current[0](*arguments)
+        except _NOT_COMPILED as problem:
+            full = next(others)
+            if current[0] is lean and "NRT" in str(problem):
+                current[0] = full
+                return call(*arguments)
+            current[0] = next(others, full)
+            _warn(aggregate, problem)
+            return current[0](*arguments)
 
-    call.failed = False  # type: ignore[attr-defined]
-    call.compiled = compiled  # type: ignore[attr-defined]
+    call.compiled = lean  # type: ignore[attr-defined]
     return call
+
+
+_NOT_COMPILED = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
+_warned: set[str] = set()
+
+
+def _warn(aggregate: str, problem: Exception) -> None:
+    """Say once for each aggregate that it is interpreted, and why."""
+    if aggregate in _warned:
+        return
+    _warned.add(aggregate)
+    lines = [re.sub("\x1b\\[[0-9;]*m", "", line).strip() for line in str(problem).splitlines()]
+    told = next((line for line in lines if line and not line.startswith("Failed in")), "unknown")
+    warnings.warn(
+        f"{aggregate} does not compile and runs interpreted, much slower. numba says: {told}",
+        CompileWarning,
+        stacklevel=4,
+    )
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,12 +232,12 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@lru_cache(maxsize=None)
+@cache
 def _code(module: ModuleType) -> types.CodeType:
     return compile(_source(module), str(module.__file__), "exec", dont_inherit=True)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _source(module: ModuleType) -> str:
     loader = module.__loader__
     return str(loader.get_source(module.__name__))  # type: ignore[union-attr]

@@ -23,24 +23,28 @@ class StoredAMTA:
 
     ::
 
-        level 1    a b      c d   e f   g h      i j         local: tails (the last pair of each level), stack, R₀, R₁, and
-        level 0    a b      c d e f g h i j      k l                the nodes above the next ``cache`` positions
+        level 1    a b      c d   e f   g h      i j         local: tails (the last pair of each level),
+        stack, R₀, R₁, and level 0    a b      c d e f g h i j      k l                the nodes above the
+        next ``cache`` positions
                    cache    in the store         tails       in the store: the rest, a page per node
 
-    A node that leaves the tails waits in the buffer; ``buffer`` of them are written at once, and never if they are
-    evicted before. When fewer than ``low_water`` positions are left in the cache, the nodes above the next ones are read at once:
-    in the background, if the store has ``prefetch``. A bulk eviction reads at most two nodes per level, in one request, wherever it
-    ends; the pages that it leaves behind are deleted bit by bit with later writes.
+    A node that leaves the tails waits in the buffer; ``buffer`` of them are written at once, and never if
+    they are evicted before. When fewer than ``low_water`` positions are left in the cache, the nodes above
+    the next ones are read at once: in the background, if the store has ``prefetch``. A bulk eviction reads
+    at most two nodes per level, in one request, wherever it ends; the pages that it leaves behind are
+    deleted bit by bit with later writes.
 
-    :meth:`commit` makes the state durable. A window on the same pages and of the same name goes on from there, whenever its
-    process died; ``inserted`` and ``evicted`` tell how far it had come. Leftovers of a crash and stale bytes are recognised, and
-    raise a :class:`StoreError` if they are needed. A call whose reading or writing fails has changed nothing and may be
-    repeated, unless the window says that it has to be made again.
+    :meth:`commit` makes the state durable. A window on the same pages and of the same name goes on from
+    there, whenever its process died; ``inserted`` and ``evicted`` tell how far it had come. Leftovers of a
+    crash and stale bytes are recognised, and raise a :class:`StoreError` if they are needed. A call whose
+    reading or writing fails has changed nothing and may be repeated, unless the window says that it has to
+    be made again.
 
     - Order: FIFO. Operator: any monoid. The same combines in the same grouping as AMTA, interpreted.
     - Local: at most 7 log₂ n + 2 cache + buffer partials, of 2n.
     - Requests: one write per ``buffer`` nodes, one read per ``cache - low_water`` evictions.
-    - Paper: the MTA Window Framework, section 4.4.1 (Reducing Local Memory Footprint); the sizes are those of 4.5.1.
+    - Paper: the MTA Window Framework, section 4.4.1 (Reducing Local Memory Footprint); the sizes are those
+    of 4.5.1.
 
     >>> import windrow as wr
     >>> from windrow.state.pages import MemoryPages
@@ -67,7 +71,8 @@ class StoredAMTA:
         low_water: int = 256,
         commit: int | None = None,
     ) -> None:
-        """``commit``: the number of the commit that must be there; if the store returns another, it is refused."""
+        """``commit``: the number of the commit that must be there; if the store returns another, it is
+        refused."""
         if not 1 <= low_water <= cache or buffer < 1:
             raise WindowError(
                 f"StoredAMTA needs buffer ≥ 1 and 1 ≤ low_water ≤ cache, not {buffer}, {low_water} and {cache}"
@@ -164,8 +169,14 @@ class StoredAMTA:
         """How many partials are local at this moment."""
         return len(self._table) + int(self._state[0][DEPTH]) + 2
 
+    @property
+    def nbytes(self) -> int:
+        """The size of the arrays that hold local partials."""
+        return sum(int(part.nbytes) for parts in self._state[1:] for part in parts)
+
     def commit(self) -> int:
-        """Make the state durable, in one atomic write: the buffer, and a header of O(log n). Returns the commit's number."""
+        """Make the state durable, in one atomic write: the buffer, and a header of O(log n). Returns the
+        commit's number."""
         self._check()
         self._nodes.forget_sessions(self.evicted)
         self._write(self.commits + 1)
@@ -189,7 +200,8 @@ class StoredAMTA:
         return self._table[node]
 
     def _make_ready(self, head: int) -> None:
-        """Have the nodes that an operation which sets the head to this position will need, before anything changes."""
+        """Have the nodes that an operation which sets the head to this position will need, before anything
+        changes."""
         steps = head - self.evicted
         one_by_one = 0 < steps <= max(self._state[0][TOP], 1)
         if head == self.inserted:
@@ -202,13 +214,18 @@ class StoredAMTA:
         elif head >= self._cached:
             horizon = head + self.cache
             self._arrive(self._missing(self.evicted, self.evicted, horizon), horizon)
-        elif one_by_one and not self._asked and self._cached - head < self.low_water:
-            if not self._look_ahead(head):
-                self._arrive(self._missing(head, self._cached, head + self.cache), head + self.cache)
+        elif (
+            one_by_one
+            and not self._asked
+            and self._cached - head < self.low_water
+            and not self._look_ahead(head)
+        ):
+            self._arrive(self._missing(head, self._cached, head + self.cache), head + self.cache)
         self._reserve(0)
 
     def _look_ahead(self, head: int) -> bool:
-        """Ask for the nodes above the positions after the cached ones, if the store reads in the background."""
+        """Ask for the nodes above the positions after the cached ones, if the store reads in the
+        background."""
         missing = self._missing(head, self._cached, head + self.cache)
         if missing and not self._nodes.prefetch(missing):
             return False
@@ -218,7 +235,8 @@ class StoredAMTA:
         return True
 
     def _missing(self, head: int, begin: int, horizon: int) -> list[Node]:
-        """The nodes above the positions from ``begin`` up to the horizon, and their partners, that are not local."""
+        """The nodes above the positions from ``begin`` up to the horizon, and their partners, that are not
+        local."""
         tail, top = self.inserted, self._state[0][TOP]
         return [
             (level, index)

@@ -1,7 +1,8 @@
 """Runs as plain values, and back: what snapshots and pages hold.
 
-Slices are written key after key, oldest first; a pointer to a slice is its number in that sequence. Only what cannot be computed
-again is written: ``lcs`` and ``csa`` are rebuilt, in the same grouping, so that a restored operator goes on with the same bits.
+Slices are written key after key, oldest first; a pointer to a slice is its number in that sequence. Only
+what cannot be computed again is written: ``lcs`` and ``csa`` are rebuilt, in the same grouping, so that a
+restored operator goes on with the same bits.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def load_image(image: dict[str, Any], state: State, discipline: Discipline, keys
     slides.following[:, numbers] = from_bytes(image["following"], np.int64).reshape(state.windows, count)
     slot_of = np.append(slots, NONE)
     for name in POINTERS:
-        getattr(slides, name)[:, numbers] = slot_of[from_bytes(image[name], np.int64).reshape(state.windows, count)]
+        getattr(slides, name)[:, numbers] = slot_of[
+            from_bytes(image[name], np.int64).reshape(state.windows, count)
+        ]
     for name, blob in image["counters"].items():
         counter = discipline.counter_named(name)
         counter[..., numbers] = from_bytes(blob, counter.dtype).reshape(*counter.shape[:-1], count)
@@ -110,19 +113,22 @@ def load_slices(slices: dict[str, Any], state: State) -> Ints:
         state.grow_slots()
     runs = state.runs
     top = int(runs.meta[0])
-    slots = runs.free[top - count : top][::-1].astype(np.int64)
+    slots: Ints = runs.free[top - count : top][::-1].astype(np.int64)
     runs.meta[0] = top - count
     runs.stamp[slots] = stamps
     runs.stop[slots] = from_bytes(slices["stops"], stamps.dtype) if slices["stops"] else stamps
     runs.page[slots] = from_bytes(slices["pages"], np.int64) if slices["pages"] else 0
     for tower in state.towers:
-        for part, saved in zip(tower.parts, decode(tower.monoid, slices["partials"][tower.name]), strict=True):
+        for part, saved in zip(
+            tower.parts, decode(tower.monoid, slices["partials"][tower.name]), strict=True
+        ):
             part[slots] = saved
     return slots
 
 
 def to_bytes(array: Any) -> bytes:
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
+    little: bytes = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
+    return little
 
 
 def from_bytes(blob: bytes, dtype: Any) -> Any:
@@ -133,7 +139,7 @@ def to_ipc(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def from_ipc(blob: bytes) -> pa.Table:

@@ -6,7 +6,6 @@ import os
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from windrow.aggregates.algebra import Monoid
 from windrow.aggregates.encoding import decode, decode_value, encode, encode_value
@@ -25,11 +24,13 @@ _HEAD = struct.Struct("<QBQ")  # session, level, index; the partial follows
 class NodePages:
     """Nodes in a store: node (level, index) is the page ``name/level.index``, the header ``name/header``.
 
-    A node is made once, at a position that follows from its level and index, and never changes. Its page names the
-    session (one opening of the window) that made it, and the header lists from which position on which session was at work. So
-    a page that a crashed session left behind, or that a stale store returns, is told from the one that is wanted.
+    A node is made once, at a position that follows from its level and index, and never changes. Its page
+    names the session (one opening of the window) that made it, and the header lists from which position on
+    which session was at work. So a page that a crashed session left behind, or that a stale store returns,
+    is told from the one that is wanted.
 
-    The page ``name/extents`` lists which nodes were ever written and not deleted, so that leftovers are deleted too.
+    The page ``name/extents`` lists which nodes were ever written and not deleted, so that leftovers are
+    deleted too.
     """
 
     def __init__(self, monoid: Monoid, pages: Pages, name: str) -> None:
@@ -66,7 +67,8 @@ class NodePages:
     def read(self, nodes: list[Node], needed: bool = False) -> dict[Node, Parts]:
         """The partials of nodes, in slot 0 each, in one request.
 
-        Nodes that are read ahead may be missing, or a crash's leftovers; they are left out. Needed ones must be there."""
+        Nodes that are read ahead may be missing, or a crash's leftovers; they are left out. Needed ones must
+        be there."""
         if not nodes:
             return {}
         pages = self.pages.get([self._page_name(node) for node in nodes])
@@ -89,8 +91,8 @@ class NodePages:
     def write(
         self, nodes: Mapping[Node, int], parts: Parts, header: bytes | None, evicted: int, most: int
     ) -> None:
-        """Write nodes (with their slots in ``parts``) and the header, and delete up to ``most`` nodes before position ``evicted``,
-        all or nothing.
+        """Write nodes (with their slots in ``parts``) and the header, and delete up to ``most`` nodes before
+        position ``evicted``, all or nothing.
         """
         put = {
             self._page_name(node): self._head(node) + encode(self.monoid, parts, slot, slot + 1)

@@ -1,8 +1,9 @@
 """Where an operator's state can live: a store of pages, bytes under short names.
 
-The operator reads the header once, then pages only when a window reaches them; :meth:`windrow.Operator.commit` writes what changed.
-A store needs no order and no transactions, but after a crash it must hold what it held at one commit: engines give that with their own
-checkpoints, the others with one atomic batch per commit.
+The operator reads the header once, then pages only when a window reaches them;
+:meth:`windrow.Operator.commit` writes what changed. A store needs no order and no transactions, but after a
+crash it must hold what it held at one commit: engines give that with their own checkpoints, the others with
+one atomic batch per commit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ class Pages(Protocol):
     """A store of pages."""
 
     def get(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        """The pages of these names; a name that is not there is left out. Called with few names, when they are needed at once."""
+        """The pages of these names; a name that is not there is left out. Called with few names, when they
+        are needed at once."""
 
     def commit(self, put: Mapping[str, bytes], delete: Iterable[str]) -> None:
         """Write and delete pages, all or nothing. Called once per commit of the operator."""

@@ -1,18 +1,22 @@
 """State in a store: a small header, leaves of keys, and pages of old slices that nobody needs to look into.
 
-A window changes at its two ends only. So of a long run only the ends stay in memory; the closed slices between are *folded*, :data:`FOLD` at a
-time, into one slice that holds their aggregate and stands for a page in the store; folded slices are folded again. When the beginning
-of a window comes to lie inside such a slice, it is *unfolded*: the page is read, and deleted. A page is written once, and read at most once, so a commit
-writes the new slices, a few folded ones, and the leaves of keys that changed: never a whole window.
+A window changes at its two ends only. So of a long run only the ends stay in memory; the closed slices
+between are *folded*, :data:`FOLD` at a time, into one slice that holds their aggregate and stands for a page
+in the store; folded slices are folded again. When the beginning of a window comes to lie inside such a
+slice, it is *unfolded*: the page is read, and deleted. A page is written once, and read at most once, so a
+commit writes the new slices, a few folded ones, and the leaves of keys that changed: never a whole window.
 
 ====================  ==========================================================================================
-``header``            query, schema, watermark, the number of this commit, and which leaf was written by which commit
+``header``            query, schema, watermark, the number of this commit, and which leaf was written by
+which commit
 ``leaf.N``            keys whose tag is in [N · LEAF, (N + 1) · LEAF): their counters and the slices they hold
 ``rows.N``            rows that wait for the watermark
-``T.L.S``             page S of level L of the key with tag T: ``FOLD`` slices, or ``FOLD`` folded ones of the level below
+``T.L.S``             page S of level L of the key with tag T: ``FOLD`` slices, or ``FOLD`` folded ones of
+the level below
 ====================  ==========================================================================================
 
-Every one carries the commit that wrote it and a checksum: a store that returns stale or damaged bytes is found out, by name.
+Every one carries the commit that wrote it and a checksum: a store that returns stale or damaged bytes is
+found out, by name.
 """
 
 from __future__ import annotations
@@ -42,7 +46,9 @@ _LEVEL, _NUMBER = 48, (1 << 48) - 1  # a page is its level << 48 | its number + 
 class Paging:
     """Connects the state of one operator with its store."""
 
-    def __init__(self, pages: Pages, fingerprint: str, state: State, discipline: Discipline, keys: Keys) -> None:
+    def __init__(
+        self, pages: Pages, fingerprint: str, state: State, discipline: Discipline, keys: Keys
+    ) -> None:
         self.pages, self.fingerprint = pages, fingerprint
         self.state, self.discipline, self.keys = state, discipline, keys
         self.commits = 0
@@ -83,8 +89,11 @@ class Paging:
         for name in names:
             yield name, self._read(found, name)
 
-    def commit(self, header: Mapping[str, Any], more: Mapping[str, bytes], gone: Iterable[str], reached: int) -> int:
-        """Write what changed, all at once; returns the number of bytes. After an error the same commit can be tried again."""
+    def commit(
+        self, header: Mapping[str, Any], more: Mapping[str, bytes], gone: Iterable[str], reached: int
+    ) -> int:
+        """Write what changed, all at once; returns the number of bytes. After an error the same commit can
+        be tried again."""
         self._fold_long_runs(reached)
         number = self.commits + 1
         put = {**self.put, **more}
@@ -119,12 +128,21 @@ class Paging:
         slots = load_slices(image, state)
         runs, slides = state.runs, state.slides
         covered = [
-            slides.front[w, key] != NONE and runs.stamp[slot] <= runs.stamp[slides.front[w, key]] for w in range(state.windows)
+            slides.front[w, key] != NONE and runs.stamp[slot] <= runs.stamp[slides.front[w, key]]
+            for w in range(state.windows)
         ]
         newer = int(runs.follower[slot])
-        beyond = [newer if covered[w] and slides.front[w, key] != slot else NONE for w in range(state.windows)]
-        placed = np.append(slot, slots[1:])  # the first slice takes the slot of the folded one: what points there stays right
-        runs.stamp[slot], runs.stop[slot], runs.page[slot] = runs.stamp[slots[0]], runs.stop[slots[0]], runs.page[slots[0]]
+        beyond = [
+            newer if covered[w] and slides.front[w, key] != slot else NONE for w in range(state.windows)
+        ]
+        placed = np.append(
+            slot, slots[1:]
+        )  # the first slice takes the slot of the folded one: what points there stays right
+        runs.stamp[slot], runs.stop[slot], runs.page[slot] = (
+            runs.stamp[slots[0]],
+            runs.stop[slots[0]],
+            runs.page[slots[0]],
+        )
         for tower in state.towers:
             for part in tower.parts:
                 part[slot] = part[slots[0]]
@@ -277,7 +295,9 @@ class Paging:
 
     def _read(self, found: Mapping[str, bytes], name: str) -> dict[str, Any]:
         if name not in found:
-            raise StoreError(f"the store has no {name!r}, which the state of commit {self.commits} needs: restore it from a backup")
+            raise StoreError(
+                f"the store has no {name!r}, which the state of commit {self.commits} needs: restore it from a backup"
+            )
         try:
             return snapshot.read(decompress(found[name]), self.fingerprint)
         except CorruptSnapshot as cause:

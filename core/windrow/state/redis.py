@@ -19,12 +19,13 @@ TIMEOUT = 10.0
 class RedisPages:
     """Pages under ``prefix:name`` in a Redis server; one MULTI/EXEC transaction per commit, batched reads.
 
-    ``client`` is the address of a server, or a ``redis.Redis`` that is set up already (with passwords, TLS, retries …).
+    ``client`` is the address of a server, or a ``redis.Redis`` that is set up already (with passwords, TLS,
+    retries …).
     :meth:`prefetch` reads in the background what :meth:`get` will ask for later.
 
-    One process at a time may use a prefix. A commit that reports an error may have taken place or not, all of it or
-    nothing: open the operator again, and it goes on from what is there. How much a crash of the *server* can lose is set
-    there (``appendonly yes``, ``appendfsync always`` for nothing).
+    One process at a time may use a prefix. A commit that reports an error may have taken place or not, all
+    of it or nothing: open the operator again, and it goes on from what is there. How much a crash of the
+    *server* can lose is set there (``appendonly yes``, ``appendfsync always`` for nothing).
 
     A Redis Cluster keeps pages together if the prefix is a hash tag, such as ``"{loads}"``.
     """
@@ -37,7 +38,9 @@ class RedisPages:
         self._coming: dict[str, Future[dict[str, bytes]]] = {}
         self._reader: ThreadPoolExecutor | None = None
         if _settings(self.client).get("decode_responses"):
-            raise StoreError("RedisPages needs a client that returns bytes: make it with decode_responses=False")
+            raise StoreError(
+                "RedisPages needs a client that returns bytes: make it with decode_responses=False"
+            )
 
     def get(self, names: Iterable[str]) -> dict[str, bytes]:
         wanted = list(dict.fromkeys(names))
@@ -51,7 +54,8 @@ class RedisPages:
         return {name: found[name] for name in wanted if name in found}
 
     def prefetch(self, names: Iterable[str]) -> None:
-        """Begin to read pages in the background. The next :meth:`get` of each takes what has come, and waits if it must."""
+        """Begin to read pages in the background. The next :meth:`get` of each takes what has come, and waits
+        if it must."""
         wanted = [name for name in dict.fromkeys(names) if name not in self._coming]
         if not wanted:
             return
@@ -127,7 +131,9 @@ class RedisPages:
             hint = "check the user name and password of the client"
             raise StoreError(f"{self._place()} cannot {what}: it refuses the login; {hint}") from cause
         except (errors.ConnectionError, errors.TimeoutError, OSError) as cause:
-            reason = "did not answer in time" if isinstance(cause, errors.TimeoutError) else "cannot be reached"
+            reason = (
+                "did not answer in time" if isinstance(cause, errors.TimeoutError) else "cannot be reached"
+            )
             raise StoreError(
                 f"{self._place()} cannot {what}: the server {reason} ({cause}); start it or check the address, "
                 "then open the operator again: it goes on from its last commit"

@@ -13,9 +13,10 @@ from windrow.errors import StoreError
 class RocksDBPages:
     """Pages in a RocksDB database (rocksdict), one write batch per commit.
 
-    A commit is in the write-ahead log before it returns: killing the process loses nothing. With ``sync`` it is on
-    the disk as well, so that losing the machine's power loses nothing either; without, power loss goes back to
-    some earlier commit, whole. The folder is made if it is not there, and belongs to one process at a time.
+    A commit is in the write-ahead log before it returns: killing the process loses nothing. With ``sync`` it
+    is on the disk as well, so that losing the machine's power loses nothing either; without, power loss goes
+    back to some earlier commit, whole. The folder is made if it is not there, and belongs to one process at a
+    time.
 
     >>> from tempfile import TemporaryDirectory
     >>> folder = TemporaryDirectory()

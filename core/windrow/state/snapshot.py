@@ -8,8 +8,8 @@
     4 bytes   CRC-32 of the body
     body      one tagged value (windrow.aggregates.encoding): a dict from names to numbers, text, bytes, lists
 
-Nothing in it is ever executed: bytes from a store are data. Equal states give equal bytes. Version 1 is described name by name in the
-documentation (``docs/snapshot-format.md``).
+Nothing in it is ever executed: bytes from a store are data. Equal states give equal bytes. Version 1 is
+described name by name in the documentation (``docs/snapshot-format.md``).
 
 >>> image = {"query": '{"time": "ts"}', "watermark": 7}
 >>> read(write(image, "f" * 64), "f" * 64)["watermark"]
@@ -45,7 +45,9 @@ def read(blob: bytes, fingerprint: str, query: str = "") -> dict[str, Any]:
     """The state in the bytes, if they are whole, of a known version, and of this query."""
     blob = bytes(blob)
     if len(blob) < _HEAD.size or not blob.startswith(MAGIC):
-        raise CorruptSnapshot(f"these {len(blob)} bytes are not a windrow snapshot: they do not begin with {MAGIC!r}")
+        raise CorruptSnapshot(
+            f"these {len(blob)} bytes are not a windrow snapshot: they do not begin with {MAGIC!r}"
+        )
     _, version, length, checksum = _HEAD.unpack_from(blob)
     if version > VERSION:
         raise FormatTooNew(

@@ -71,7 +71,10 @@ class PolicyWindow(Window):
 
     def described(self) -> dict[str, Any]:
         functions = {"valid": self.valid, "evict": self.evict}
-        return {"kind": self.kind, **{name: _path(function) for name, function in functions.items() if function}}
+        return {
+            "kind": self.kind,
+            **{name: _path(function) for name, function in functions.items() if function},
+        }
 
     def __repr__(self) -> str:
         return f"PolicyWindow(valid={self.valid!r}, evict={self.evict!r})"

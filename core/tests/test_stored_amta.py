@@ -1,0 +1,317 @@
+"""AMTA on a store: the results of AMTA, whatever happens to process and store; how much is local, and how often it reads."""
+
+from __future__ import annotations
+
+from math import log2
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unreliable import Counted, Failing, Prefetching, Stale
+
+import windrow as wr
+from windrow.algorithms.amta import AMTA
+from windrow.errors import CorruptSnapshot, FingerprintMismatch, StoreError, WindowError
+from windrow.state.amta import StoredAMTA
+from windrow.state.pages import MemoryPages, Pages
+
+SIZES = st.sampled_from(
+    [
+        {"buffer": 1, "cache": 1, "low_water": 1},
+        {"buffer": 4, "cache": 4, "low_water": 2},
+        {"buffer": 8, "cache": 32, "low_water": 5},
+        {"buffer": 3, "cache": 8, "low_water": 8},
+        {},
+    ]
+)
+STEP = st.one_of(
+    st.tuples(st.just("insert"), st.integers(1, 60)),
+    st.tuples(st.just("evict"), st.just(1)),
+    st.tuples(st.just("slide"), st.integers(1, 40)),
+    st.tuples(st.just("evict"), st.integers(2, 100)),
+    st.tuples(st.just("commit"), st.just(0)),
+    st.tuples(st.just("crash"), st.just(0)),
+)
+STEPS = st.lists(STEP, max_size=30)
+
+
+class Model:
+    """A window of numbered rows beside the one on a store; after a crash both go on from the last commit."""
+
+    def __init__(self, pages: Pages, sizes: dict[str, int]) -> None:
+        self.pages, self.sizes = pages, sizes
+        self.committed = 0
+        self.reset()
+
+    def reset(self) -> None:
+        self.window = StoredAMTA(wr.Collect("x"), self.pages, **self.sizes)
+        self.memory = AMTA(wr.Collect("x"), compiled=False)
+        for number in range(self.window.inserted):
+            self.memory.insert((number,))
+        self.memory.evict(self.window.evicted)
+
+    def do(self, step: str, count: int) -> None:
+        if step == "insert":
+            for _ in range(count):
+                self.insert()
+        elif step == "evict":
+            count = min(count, len(self.memory))
+            self.window.evict(count)
+            self.memory.evict(count)
+        elif step == "slide":
+            for _ in range(count):
+                self.insert()
+                self.window.evict()
+                self.memory.evict()
+                self.check()
+        elif step == "commit":
+            self.committed = self.window.commit()
+        else:
+            self.reset()
+            assert self.window.commits == self.committed
+
+    def insert(self) -> None:
+        row = (self.window.inserted,)
+        self.window.insert(row)
+        self.memory.insert(row)
+
+    def check(self) -> None:
+        assert len(self.window) == len(self.memory)
+        assert self.window.query() == self.memory.query()
+
+
+@settings(max_examples=80, deadline=None)
+@given(STEPS, SIZES, st.booleans())
+def test_the_results_are_those_of_amta(
+    steps: list[tuple[str, int]], sizes: dict[str, int], ahead: bool
+) -> None:
+    model = Model(Prefetching() if ahead else MemoryPages(), sizes)
+    for step, count in steps:
+        model.do(step, count)
+        model.check()
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, SIZES, st.integers(0, 1000))
+def test_a_store_that_fails(steps: list[tuple[str, int]], sizes: dict[str, int], seed: int) -> None:
+    """After an error, the call is made again, or the window is made again; the results stay right."""
+    pages = Failing(MemoryPages(), 0.0, seed)
+    model = Model(pages, sizes)
+    for step, count in steps:
+        pages.rate = 0.2
+        before = model.window.inserted, model.window.evicted
+        try:
+            if step == "insert":
+                model.window.insert((before[0],))
+                model.memory.insert((before[0],))
+            elif step != "slide":
+                model.do(step, count)
+        except StoreError:
+            pages.rate = 0.0
+            if step in ("commit", "crash"):
+                model.committed = StoredAMTA(wr.Collect("x"), pages).commits
+                model.reset()
+            else:
+                assert (model.window.inserted, model.window.evicted) == before, "nothing has changed"
+        pages.rate = 0.0
+        model.check()
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, SIZES, st.integers(0, 1000))
+def test_a_store_that_returns_stale_bytes(
+    steps: list[tuple[str, int]], sizes: dict[str, int], seed: int
+) -> None:
+    """Right, or a StoreError. An old header is a state that was once committed, unless the commit is asked for."""
+    pages = Stale(MemoryPages(), 0.3, seed)
+    model = Model(pages, sizes)
+    for step, count in steps:
+        try:
+            if step == "crash":
+                StoredAMTA(wr.Collect("x"), pages, **sizes, commit=model.committed)
+                model.reset()
+                model.committed = model.window.commits
+            else:
+                model.do(step, count)
+            model.check()
+        except StoreError:
+            return
+
+
+def test_leftovers_of_a_crash_are_not_taken_for_nodes() -> None:
+    """Between commits nodes are written; a process that dies leaves them, and the next may insert other rows."""
+    pages, sizes = MemoryPages(), {"buffer": 4, "cache": 2, "low_water": 1}
+    window = StoredAMTA(wr.Max(), pages, **sizes)
+    window.insert((0.0,))
+    window.commit()
+    for _ in range(100):
+        window.insert((100.0,))
+    left = dict(pages.held)
+    window = StoredAMTA(wr.Max(), pages, **sizes)
+    assert len(window) == 1
+    for _ in range(100):
+        window.insert((5.0,))
+    fresh = dict(pages.held)
+    window.evict(30)
+    assert window.query() == (5.0,)
+    pages.held.update(
+        (name, page) for name, page in left.items() if fresh[name] != page and name[-1].isdigit()
+    )
+    with pytest.raises(StoreError, match=r"page 'amta/\d\.\d+' is stale"):
+        for _ in range(60):
+            window.evict()
+    with pytest.raises(StoreError, match="make it again"):
+        window.query()
+
+
+def test_a_lost_page_and_a_damaged_one_are_named() -> None:
+    for damage, told in (
+        (None, "is missing"),
+        (b"short", "is stale"),
+        (b"", "is stale"),
+        ("flip", "is damaged"),
+    ):
+        pages = MemoryPages()
+        window = StoredAMTA(wr.Max(), pages, buffer=1, cache=1, low_water=1)
+        for number in range(200):
+            window.insert((float(number),))
+        window.commit()
+        for name in [name for name in pages.held if name.startswith("amta/0.")]:
+            page = pages.held.pop(name)
+            if damage is not None:
+                pages.held[name] = page[:-1] + bytes([page[-1] ^ 1]) if damage == "flip" else damage  # type: ignore[assignment]
+        with pytest.raises(StoreError, match=f"amta/0.*{told}"):
+            window.evict(100)
+
+
+def test_a_header_is_checked() -> None:
+    pages = MemoryPages()
+    window = StoredAMTA(wr.Max(), pages)
+    window.insert((1.0,))
+    assert window.commit() == 1
+    stale = dict(pages.held)
+    assert window.commit() == 2
+    with pytest.raises(FingerprintMismatch, match=r"'amta' in the store aggregates Max\(\) .*, not Collect"):
+        StoredAMTA(wr.Collect("x"), pages)
+    assert len(StoredAMTA(wr.Collect("x"), pages, "another")) == 0
+    pages.held = stale
+    with pytest.raises(StoreError, match="has commit 1 of the window 'amta', not 2"):
+        StoredAMTA(wr.Max(), pages, commit=2)
+    pages.held["amta/header"] = stale["amta/header"][:-1]
+    with pytest.raises(CorruptSnapshot):
+        StoredAMTA(wr.Max(), pages)
+
+
+def test_bad_arguments_are_refused() -> None:
+    for sizes in ({"low_water": 0}, {"low_water": 600}, {"buffer": 0}):
+        with pytest.raises(WindowError, match="low_water ≤ cache"):
+            StoredAMTA(wr.Max(), MemoryPages(), **sizes)
+    window = StoredAMTA(wr.Max(), MemoryPages())
+    with pytest.raises(WindowError, match="holds 0 partials and cannot evict 1"):
+        window.evict()
+
+
+# How much is local, and how often the store is asked: sizes as in the paper.
+
+N = 1 << 14
+
+
+def bound(n: int, cache: int = 512, buffer: int = 512) -> float:
+    return 7 * log2(n) + 2 * cache + buffer
+
+
+def filled(pages: Counted, n: int = N) -> StoredAMTA:
+    window = StoredAMTA(wr.Max(), pages)
+    for number in range(n):
+        window.insert((float(number * 7919 % n),))
+        assert window.partials <= bound(n)
+    return window
+
+
+def test_local_partials_and_requests_while_a_window_slides() -> None:
+    pages = Counted()
+    window = filled(pages)
+    assert pages.gets == 1, "inserting reads nothing"
+    assert pages.written <= 2 * N * (1 + 1 / 512)
+    assert pages.commits <= 2 * N / 512
+    assert window.partials <= bound(N) < N / 10
+    pages.gets = pages.read = pages.commits = pages.written = pages.deleted = 0
+    most = 0
+    for number in range(N, 2 * N):
+        window.insert((float(number),))
+        window.evict()
+        most = max(most, window.partials)
+        if number % 1024 == 0:
+            window.commit()
+    assert most <= bound(N)
+    assert window.nbytes <= 2 * bound(N) * window.monoid.width, "arrays double"
+    assert pages.gets <= N / (512 - 256) + 1
+    assert pages.commits <= 2 * N / 512 + N / 1024
+    assert pages.read <= 2 * N * 1.1 and pages.written <= 2 * N * 1.1
+    window.commit()
+    window.sweep()
+    assert len(pages.held) <= 2 * N + 2, "what is evicted is deleted"
+    nodes = sum(name[-1].isdigit() for name in pages.held)
+    assert nodes + window.partials >= len(window)
+
+
+def test_a_bulk_eviction_reads_two_nodes_a_level_and_deletes_bit_by_bit() -> None:
+    pages = Counted()
+    window = filled(pages)
+    window.commit()
+    for gone in (N // 3, N // 3):
+        pages.gets = pages.most_read = 0
+        window.evict(gone)
+        assert pages.gets == 1 and pages.most_read <= 2 * log2(N)
+    head, held = window.evicted, len(pages.held)
+    assert window.query() == (max(float(number * 7919 % N) for number in range(head, N)),)
+    pages.deleted = 0
+    window.commit()
+    assert 0 < pages.deleted <= 4 * 512 + 2 * 512
+    window.sweep()
+    assert held - len(pages.held) >= 2 * (2 * N / 3) * 0.9
+    recovered = StoredAMTA(wr.Max(), pages)
+    assert (len(recovered), recovered.query()) == (len(window), window.query())
+    recovered.evict(len(recovered))
+    recovered.commit()
+    recovered.sweep()
+    assert not any(name[-1].isdigit() for name in pages.held)
+
+
+def test_commits_are_small_and_a_recovery_reads_little() -> None:
+    pages = Counted()
+    window = filled(pages)
+    window.commit()
+    before = sum(map(len, pages.held.values()))
+    window.insert((1.0,))
+    pages.written = 0
+    window.commit()
+    assert pages.written <= 2 + 2 * log2(N)
+    assert len(pages.held["amta/header"]) <= 8192 < before / 40
+    pages.gets = pages.read = 0
+    again = StoredAMTA(wr.Max(), pages)
+    again.insert((1.0,))
+    assert again.query() == (float(N - 1),)
+    assert pages.gets <= 3 and pages.read <= 2 * log2(N) + 2
+    assert again.partials <= bound(N)
+
+
+def test_reading_ahead_leaves_nothing_to_wait_for() -> None:
+    pages = Prefetching()
+    window = filled(pages)
+    pages.waits = 0
+    for number in range(N, 2 * N):
+        window.insert((float(number),))
+        window.evict()
+        assert window.partials <= bound(N)
+    assert pages.waits == 0
+    assert window.query() == (float(2 * N - 1),)
+
+
+def test_a_small_window_never_touches_the_store() -> None:
+    pages = Counted()
+    window = filled(pages, 100)
+    for number in range(2000):
+        window.insert((float(number),))
+        window.evict()
+    assert (pages.gets, pages.commits) == (1, 0)
