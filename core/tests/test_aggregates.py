@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_laws import example
 
 import windrow as wr
-from test_laws import example
 from windrow.aggregates import Aggregate, aggregate_from_dict, arrow
 from windrow.aggregates.encoding import decode, decode_value, encode, encode_value
 from windrow.errors import AggregateError, CorruptSnapshot, QueryError

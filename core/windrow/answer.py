@@ -16,6 +16,8 @@ from windrow.keys import Keys
 from windrow.runs import Due, Ints
 
 Rearrange = Callable[[Any], Any]
+BLOCK = 256
+"""How many window ends are filled at a time: about as many as there are pages in the processor's reach."""
 
 
 def answer(
@@ -71,7 +73,7 @@ def _arrangement(
         slide, least = int(slides[0]), int(end.min())
         ends = int((end + (times - 1) * slide).max() - least) // slide + 1
         if ends <= 4 * total + 1024:
-            return _by_tally(start, end, times, slide, least, ends, kernels)
+            return _by_tally(key, start, end, times, slide, least, ends, kernels)
     if total > len(times):
         entry = np.repeat(np.arange(len(times)), times)
         later = np.arange(total) - np.repeat(np.cumsum(times) - times, times)
@@ -85,7 +87,7 @@ def _arrangement(
 
 
 def _by_tally(
-    start: Any, end: Any, times: Ints, slide: int, least: int, ends: int, kernels: SimpleNamespace
+    key: Ints, start: Any, end: Any, times: Ints, slide: int, least: int, ends: int, kernels: SimpleNamespace
 ) -> tuple[Rearrange, Any, Any]:
     """Counting sort: entries come in the order of keys, so the place of a window is known from how many end
     before it."""
@@ -96,13 +98,15 @@ def _by_tally(
     places = np.cumsum(counts) - counts
     length = int(end[0] - start[0])
     sorted_ends = np.repeat(least + slide * np.arange(ends), counts)
+    begins = np.concatenate([[0], np.flatnonzero(key[1:] != key[:-1]) + 1, [len(key)]])
 
     def rearrange(array: Any) -> Any:
         if array.dtype == object:
             return array[rearrange(np.arange(len(array)))]
         target = np.empty(len(sorted_ends), dtype=array.dtype)
         raw = np.dtype(f"u{array.dtype.itemsize}")
-        kernels.spread(first, times, places.copy(), array.view(raw), target.view(raw))
+        source, cursor = array.view(raw), np.empty(len(begins) - 1, dtype=np.int64)
+        kernels.spread(first, times, begins, cursor, places.copy(), source, target.view(raw), BLOCK)
         return target
 
     return rearrange, sorted_ends - length, sorted_ends

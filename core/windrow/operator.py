@@ -196,8 +196,8 @@ class Operator:
     def commit(self) -> int:
         """Write what changed since the last commit to the store; returns how many bytes that were.
 
-        If the store raises, nothing was written; commit again, or open the operator anew from the last
-        commit.
+        If the store raises, commit again, or open the operator anew: the store holds the state of one commit or of the other,
+        and :attr:`commits` tells of which.
         """
         if self._paging is None:
             raise QueryError(
@@ -210,11 +210,16 @@ class Operator:
                 self._waiting.batches[position] = batch._replace(name=name)
         for batch in self._waiting.batches:
             if batch.name.startswith(f"rows.{self._paging.commits + 1}."):
-                more[batch.name] = self._paging.written(batch_image(batch, self._keys))
+                more[batch.name] = self._paging.written(batch.name, batch_image(batch, self._keys))
         header = {**self._header(), "waiting": [batch.name for batch in self._waiting.batches]}
         count = self._paging.commit(header, more, self._waiting.gone, self._reached())
         self._waiting.gone = []
         return count
+
+    @property
+    def commits(self) -> int:
+        """The number of the last commit; 0 without a store. A job that replays its source goes on from there."""
+        return 0 if self._paging is None else self._paging.commits
 
     def _header(self) -> dict[str, Any]:
         image: dict[str, Any] = {

@@ -212,7 +212,8 @@ class State:
         slot = np.full(rows, NONE, dtype=np.int64)
         begin = 0
         while (begin := int(place(self.runs, slot, begin))) < len(order):
-            self.grow_slots()
+            left = (len(order) - begin) / max(begin, 1)  # how many times what was placed so far is still to come
+            self.grow_slots(int(self.slots * min(1 + 1.1 * left, 16)))
         return slot
 
     def due(

@@ -439,11 +439,26 @@ def tally(first, times, counts):
         counts[end] += counts[end - 1]
 
 
-def spread(first, times, following, source, target):
-    """Entries in the order of keys become windows in the order of ends, then keys; ``following`` is the next
-    place of each end."""
-    for entry in range(len(first)):
-        value = source[entry]
-        for end in range(first[entry], first[entry] + times[entry]):
-            target[following[end]] = value
-            following[end] += 1
+def spread(first, times, begins, cursor, following, source, target, block):
+    """Entries in the order of keys become windows in the order of ends, then keys.
+
+    ``following`` is the next place of each end, ``begins`` where the entries of each key begin. Ends are done ``block`` at
+    a time, so that the places written to stay in reach of the cache.
+    """
+    keys = len(begins) - 1
+    for key in range(keys):
+        cursor[key] = begins[key]
+    for low in range(0, len(following), block):
+        high = low + block
+        for key in range(keys):
+            entry = cursor[key]
+            while entry < begins[key + 1] and first[entry] < high:
+                value = source[entry]
+                until = first[entry] + times[entry]
+                for end in range(max(first[entry], low), min(until, high)):
+                    target[following[end]] = value
+                    following[end] += 1
+                if until > high:
+                    break
+                entry += 1
+            cursor[key] = entry

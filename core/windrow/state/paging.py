@@ -103,13 +103,14 @@ class Paging:
             if len(numbers):
                 image = image_of(self.state, self.discipline, self.keys, numbers)
                 names = {"tags": self._tags()[numbers].tolist(), "made": self._made()[numbers].tolist()}
-                put[f"leaf.{leaf}"] = self.written({**image, **names, "commit": number})
+                put[f"leaf.{leaf}"] = self.written(f"leaf.{leaf}", {**image, **names, "commit": number})
                 leaves[leaf] = number
             elif leaf in leaves:
                 delete.add(f"leaf.{leaf}")
                 del leaves[leaf]
         put[HEADER] = self.written(
-            {**header, "commit": number, "next_tag": self.next_tag, "leaves": sorted(leaves.items())}
+            HEADER,
+            {**header, "commit": number, "next_tag": self.next_tag, "leaves": sorted(leaves.items())},
         )
         self.pages.commit(put, sorted(delete - set(put)))
         self.commits, self.leaves = number, leaves
@@ -225,7 +226,8 @@ class Paging:
         else:
             number = ((int(runs.page[first]) & _NUMBER) - 1) // FOLD
         page = (level + 1) << _LEVEL | number + 1
-        self.put[_name(int(self._tags()[key]), page)] = self.written(slices_of(state, slots))
+        name = _name(int(self._tags()[key]), page)
+        self.put[name] = self.written(name, slices_of(state, slots))
         for which in range(state.windows):
             if slides.front[which, key] in slots[:-1] or slides.back[which, key] in slots[:-1]:
                 slides.front[which, key] = slides.back[which, key] = NONE  # computed anew at the next window
@@ -289,9 +291,9 @@ class Paging:
         self.made = _fitted(self.made, self.state.keys, 0)
         return self.made
 
-    def written(self, image: Mapping[str, Any]) -> bytes:
-        """An image as the bytes of a page."""
-        return compress(snapshot.write(image, self.fingerprint))
+    def written(self, name: str, image: Mapping[str, Any]) -> bytes:
+        """An image as the bytes of the page of this name."""
+        return compress(snapshot.write({**image, "name": name}, self.fingerprint))
 
     def _read(self, found: Mapping[str, bytes], name: str) -> dict[str, Any]:
         if name not in found:
@@ -299,9 +301,12 @@ class Paging:
                 f"the store has no {name!r}, which the state of commit {self.commits} needs: restore it from a backup"
             )
         try:
-            return snapshot.read(decompress(found[name]), self.fingerprint)
+            image = snapshot.read(decompress(found[name]), self.fingerprint)
         except CorruptSnapshot as cause:
             raise StoreError(f"the store returned damaged bytes for {name!r}: {cause}") from cause
+        if image["name"] != name:
+            raise StoreError(f"the store returned {image['name']!r} when asked for {name!r}: restore it from a backup")
+        return image
 
 
 def _name(tag: int, page: int) -> str:
