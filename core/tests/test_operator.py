@@ -3,6 +3,7 @@ restarts."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import windrow as wr
 from windrow import errors, oracle
 from windrow.algorithms import REGISTRY
 from windrow.kernels.slots import allocate
+from windrow.state.pages import MemoryPages
 
 some_aggregates = st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=4, unique=True)
 every_window = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
@@ -172,6 +174,46 @@ def test_wake_is_never_after_the_next_window() -> None:
         assert operator.advance(wake - 1).num_rows == 0
         found += operator.advance(wake).column("window_end").to_pylist()
     assert found == [5, 10, 55, 60]
+
+
+def test_watermarks_can_be_datetimes() -> None:
+    asked = wr.Query(window=wr.TimeWindow("1s"), aggregates={"n": wr.Count()})
+    rows = pa.table({"ts": pa.array([500_000, 1_500_000], pa.timestamp("us", "UTC"))})
+    for mark in (
+        datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+        datetime(1970, 1, 1, 0, 0, 1),
+        np.datetime64("1970-01-01T00:00:01"),
+    ):
+        operator = wr.Operator(asked, rows.schema)
+        operator.process(rows)
+        assert operator.advance(mark).num_rows == 1
+    with pytest.raises(errors.QueryError, match=r"watermark.*'noon'"):
+        operator.advance("noon")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_keys_that_come_and_go_leave_nothing(stored: bool) -> None:
+    asked = wr.Query(by="k", window=wr.TimeWindow(10, 5), aggregates={"n": wr.Count(), "m": wr.Max("ts")})
+    schema, pages = pa.schema({"k": pa.int64(), "ts": pa.int64()}), MemoryPages()
+    operator = wr.Operator.open(asked, schema, pages) if stored else wr.Operator(asked, schema)
+    for begin in range(0, 20_000, 500):
+        times = np.arange(begin, begin + 500)
+        operator.process(pa.table({"k": times, "ts": times}))
+        found = operator.advance(begin + 480)
+        assert set(found.column("n").to_pylist()) <= {1}
+        for key, start, end, most in zip(
+            *(found[c].to_pylist() for c in ("k", "window_start", "window_end", "m")), strict=True
+        ):
+            assert key == most and start <= key < end
+        if stored:
+            operator.commit()
+            if begin % 2000 == 0:
+                operator = wr.Operator.open(asked, schema, pages)
+    assert len(operator._keys) < 4000
+    operator.flush()
+    if stored:
+        operator.commit()
+        assert list(pages.held) == ["header"]
 
 
 def test_a_late_row_costs_few_combines() -> None:

@@ -25,6 +25,7 @@ from windrow.errors import (
     QueryError,
     WindowError,
 )
+from windrow.kernels import extremes
 from windrow.kernels.runners import Runner
 from windrow.series import read
 
@@ -217,6 +218,23 @@ def test_vectors_over_many_tiles_and_chunks() -> None:
         want = np.lib.stride_tricks.sliding_window_view(values, rows).max(axis=1)
         assert np.array_equal(got, want, equal_nan=True)
         assert np.array_equal(wr.sliding(values, wr.Max(), rows, threads=3), want, equal_nan=True)
+
+
+def test_vectors_with_a_long_range() -> None:
+    """From extremes.LONG on, lcs is in the output; a range that is no multiple of the lanes."""
+    rows = extremes.LONG + 3
+    values = np.random.default_rng(1).normal(size=3 * rows + 17)
+    for bad in (None, rows + 5):
+        if bad is not None:
+            values[bad] = np.nan
+        got = wr.sliding(values, wr.Max(), rows)
+        places = np.array([0, len(got)])
+        want = np.empty_like(got)
+        runner = Runner(wr.Max().dense([pa.float64()]), False)
+        assert runner.vectors is not None
+        runner.vectors = None
+        runner.run((values,), None, np.array([0, len(values)]), places, want, np.empty(0, np.bool_), rows, 1)
+        assert got.tobytes() == want.tobytes()
 
 
 def test_threads_change_no_bit() -> None:

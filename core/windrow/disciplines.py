@@ -105,6 +105,10 @@ class Discipline:
     def restored(self) -> None:
         """Called once after the state was loaded from a snapshot."""
 
+    def forget(self, numbers: Ints) -> None:
+        """Keys without any state: what there is of them can be used for other keys."""
+        self.state.slides.following[:, numbers] = self.first_window
+
 
 class _Sliced(Discipline):
     """Windows with fixed bounds on an axis: slices are cut wherever a window starts or ends."""

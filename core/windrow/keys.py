@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,9 @@ class Keys:
         self.fields = tuple(fields)
         self.values: list[tuple[Any, ...]] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
+        self._free: list[int] = []
         self._columns: list[pa.Array] | None = None
-        self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._order: NDArray[np.int64] | None = None
         if not fields:
             self.add(())
 
@@ -40,11 +41,20 @@ class Keys:
     def add(self, key: tuple[Any, ...]) -> int:
         """The number of a key, new or known."""
         key = tuple(NAN if value != value else value for value in key)
-        number = self._numbers.setdefault(key, len(self.values))
-        if number == len(self.values):
-            self.values.append(key)
-            self._columns = None
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._free.pop() if self._free else len(self.values)
+            self.values[number : number + 1] = [key]
+            self._numbers[key] = number
+            self._columns = self._order = None
         return number
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Give these numbers to other keys: theirs have no state left."""
+        for number in numbers:
+            del self._numbers[self.values[number]]
+            self._free.append(number)
+        self._columns = self._order = None
 
     def number(self, data: pa.Table | pa.RecordBatch) -> NDArray[np.int64]:
         """The key number of each row."""
@@ -68,23 +78,22 @@ class Keys:
     @property
     def order(self) -> NDArray[np.int64]:
         """All key numbers in the order of their values: null, then values, then NaN, column by column."""
-        if len(self._order) != len(self):
-            if not self.fields:
-                self._order = np.zeros(1, dtype=np.int64)
-            else:
+        if self._order is None:
+            order = np.arange(len(self))
+            if self.fields:
                 columns: dict[str, Any] = {}
                 for position, column in enumerate(self._table()):
                     columns[f"{position} null"] = pc.is_valid(column).cast(pa.int8())
                     columns[f"{position}"] = column
                 ascending = [(name, "ascending") for name in columns]
-                order = pc.sort_indices(pa.table(columns), ascending)
-                self._order = np.asarray(order, dtype=np.int64)
+                order = np.asarray(pc.sort_indices(pa.table(columns), ascending), dtype=np.int64)
+            self._order = order[~np.isin(order, self._free)] if self._free else order
         return self._order
 
     def ranks(self) -> NDArray[np.int64]:
         """The position of each key number in :attr:`order`."""
         ranks = np.empty(len(self), dtype=np.int64)
-        ranks[self.order] = np.arange(len(self))
+        ranks[self.order] = np.arange(len(self.order))
         return ranks
 
     def _table(self) -> list[pa.Array]:

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -34,10 +36,13 @@ from windrow.revisions import Revised
 from windrow.runs import Due, Ints, State, Tower
 from windrow.state import snapshot
 from windrow.state.codec import decompress
-from windrow.state.image import from_ipc, image_of, live_keys, load_image, to_ipc
+from windrow.state.image import from_ipc, image_of, is_live, live_keys, load_image, to_ipc
 from windrow.state.pages import HEADER, Pages
 from windrow.state.paging import Paging
 from windrow.waiting import Waiting, batch_image, load_batch
+
+FEW = 1024
+"""With fewer keys it is not worth while to look for those without state."""
 
 
 class Operator:
@@ -122,14 +127,16 @@ class Operator:
                 tower.absorb_partials(table, slot)
         return self._empty()
 
-    def advance(self, watermark: int) -> pa.Table:
-        """No row before this time (microseconds since the epoch) will come any more; returns the windows
-        that are final now."""
+    def advance(self, watermark: int | datetime | np.datetime64) -> pa.Table:
+        """No row before this time will come any more; returns the windows that are final now.
+
+        A time is a number of microseconds since the epoch, or a datetime. A watermark that is lower than an earlier one changes nothing.
+        """
         if self._bound is None:
             raise QueryError(
                 "advance() before the first process(): give the operator the schema of the data, Operator(query, schema)"
             )
-        before, self.watermark = self.watermark, max(self.watermark, int(watermark))
+        before, self.watermark = self.watermark, max(self.watermark, _microseconds(watermark))
         final = self._finish()
         early = self.query.early
         if early is None or self.watermark >= FOREVER or self.watermark // early == before // early:
@@ -252,6 +259,9 @@ class Operator:
         behind = 0 if self.query.late == "update" else self.query.lateness
         due = [self._discipline.wake] if self._discipline.wake < FOREVER else []
         due += [] if self._waiting.earliest is None else [self._waiting.earliest + 1]
+        early = self.query.early
+        if early is not None and due and -FOREVER < self.watermark < FOREVER:
+            due.append((self.watermark // early + 1) * early - behind)
         return min(due) + behind if due else None
 
     def _schema(self) -> pa.Schema:
@@ -337,7 +347,23 @@ class Operator:
         self._discipline.evict(order, reached)
         for due in found:
             self._touch(due.key)
+        self._forget_idle_keys()
         return self._answer(found, "final")
+
+    def _forget_idle_keys(self) -> None:
+        """Keys without any state are forgotten, once they are the most: a stream may have ever new keys."""
+        order = self._keys.order
+        if len(order) < FEW or not self.query.by:
+            return
+        live = is_live(self._state, self._discipline)
+        for batch in self._waiting.batches:
+            live[batch.keys] = True
+        idle = order[~live[order]]
+        if 2 * len(idle) > len(order):
+            if self._paging is not None:
+                self._paging.forget(idle)
+            self._discipline.forget(idle)
+            self._keys.forget(idle.tolist())
 
     def _unfinished(self) -> pa.Table:
         """Results so far of the windows that have begun and are not final."""
@@ -379,6 +405,20 @@ def _plain(table: pa.Table) -> pa.Table:
             plain = _VIEWS[str(field.type)]
             table = table.set_column(position, field.with_type(plain), table.column(position).cast(plain))
     return table
+
+
+def _microseconds(time: int | datetime | np.datetime64) -> int:
+    if isinstance(time, datetime):
+        epoch = datetime(1970, 1, 1, tzinfo=UTC if time.tzinfo else None)
+        return (time - epoch) // timedelta(microseconds=1)
+    if isinstance(time, np.datetime64):
+        return int(time.astype("datetime64[us]").astype(np.int64))
+    try:
+        return index(time)
+    except TypeError:
+        raise QueryError(
+            f"a watermark has to be whole microseconds since the epoch, or a datetime, not {time!r}"
+        ) from None
 
 
 def _same_types(known: pa.Schema, schema: pa.Schema, names: Iterable[str]) -> None:

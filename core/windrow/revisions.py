@@ -128,6 +128,16 @@ class Revised(InTime):
         for tree in self.trees.values():
             tree.evict_before(bound)
 
+    def closed(self, key: int, reached: int) -> int:
+        """No slice: a late row may change any of them."""
+        return -FOREVER
+
+    def forget(self, numbers: Ints) -> None:
+        super().forget(numbers)
+        for key in numbers.tolist():
+            for tower in self.state.towers:
+                self.trees.pop((key, tower.name), None)
+
     def restored(self) -> None:
         """Make the trees again from the runs."""
         for key in np.flatnonzero(self.state.runs.first != NONE).tolist():

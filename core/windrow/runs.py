@@ -37,7 +37,7 @@ class Tower:
 
     def __init__(self, name: str, monoid: Monoid, columns: tuple[str, ...], compiled: bool) -> None:
         self.name, self.monoid, self.columns = name, monoid, columns
-        self.kernels = specialise(slide_kernels, slots(monoid), compiled=compiled and monoid.typed)
+        self.kernels = specialise(slide_kernels, slots(monoid), compiled=compiled and monoid.compiles)
         self.parts = allocate(monoid, 0)
         self.lcs = allocate(monoid, 0)
         self.csa = allocate(monoid, 0)
@@ -212,7 +212,9 @@ class State:
         slot = np.full(rows, NONE, dtype=np.int64)
         begin = 0
         while (begin := int(place(self.runs, slot, begin))) < len(order):
-            left = (len(order) - begin) / max(begin, 1)  # how many times what was placed so far is still to come
+            left = (len(order) - begin) / max(
+                begin, 1
+            )  # how many times what was placed so far is still to come
             self.grow_slots(int(self.slots * min(1 + 1.1 * left, 16)))
         return slot
 
@@ -297,7 +299,14 @@ def _not_paged(slot: int) -> None:
 
 
 def _windows(room: int, stamps: Any) -> Windows:
-    types = {"start": stamps, "end": stamps, "lo": np.int32, "hi": np.int32, "back": np.int32, "flip": np.bool_}
+    types = {
+        "start": stamps,
+        "end": stamps,
+        "lo": np.int32,
+        "hi": np.int32,
+        "back": np.int32,
+        "flip": np.bool_,
+    }
     return Windows(**{name: np.empty(room, types.get(name, np.int64)) for name in Windows._fields})
 
 

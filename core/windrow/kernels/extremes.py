@@ -42,6 +42,9 @@ LANES = 8
 SHORT = 24
 """Up to this range, windows are overlapped instead of scanned."""
 
+LONG = 1 << 18
+"""From this range on, a chunk's lcs is kept in the output itself: one array less in the shared cache."""
+
 TILE = 1024
 """Windows that are overlapped at a time, in the nearest cache."""
 
@@ -72,37 +75,44 @@ def chunks(values: Any, begin: int, windows: int, lcs: Any, out: Any, place: int
     for first in range(0, windows, chunk):
         count = min(chunk, windows - first)
         row, at = begin + first, place + first
-        odd = right_to_left(values, row, lcs, chunk, identity)
-        out[at] = lcs[LANES]
-        if left_to_right(values, row + chunk, lcs, out, at + 1, count - 1, identity) or odd:
+        if chunk >= LONG and count == chunk:
+            odd = right_to_left(values, row, chunk, out, at, 0, identity)
+            odd |= left_to_right(values, row + chunk, count - 1, out, at + 1, out, at + 1, identity)
+        else:
+            odd = right_to_left(values, row, chunk, lcs, LANES, LANES, identity)
+            out[at] = lcs[LANES]
+            odd |= left_to_right(values, row + chunk, count - 1, lcs, LANES + 1, out, at + 1, identity)
+        if odd:
             carefully(values, row, chunk, lcs, out, at, count)
 
 
-def right_to_left(values: Any, row: int, lcs: Any, chunk: int, identity: Any) -> bool:
-    """Fill ``lcs``; true if a NaN was seen."""
-    vectors = (chunk + LANES - 1) // LANES
-    if row + chunk < vectors * LANES:
-        vectors = chunk // LANES
-    csa, odd = scan_back(values, row + chunk, vectors, lcs, LANES + chunk, identity)
+def right_to_left(values: Any, row: int, chunk: int, lcs: Any, slot: int, spare: int, identity: Any) -> bool:
+    """Fill ``lcs`` from ``slot`` on, before which ``spare`` slots may be overrun; true if a NaN was seen."""
+    vectors = chunk // LANES
+    if chunk > vectors * LANES and spare >= LANES and row + chunk >= (vectors + 1) * LANES:
+        vectors += 1
+    acc, odd = scan_back(values, row + chunk, vectors, lcs, slot + chunk, identity)
     for k in range(chunk - vectors * LANES - 1, -1, -1):
         value = values[row + k]
         odd |= value != value
-        csa = better(value, csa)
-        lcs[LANES + k] = csa
+        acc = better(value, acc)
+        lcs[slot + k] = acc
     return bool(odd)
 
 
-def left_to_right(values: Any, row: int, lcs: Any, out: Any, at: int, count: int, identity: Any) -> bool:
+def left_to_right(
+    values: Any, row: int, count: int, lcs: Any, slot: int, out: Any, at: int, identity: Any
+) -> bool:
     """Fill ``out`` with the windows that reach into the next chunk; true if a NaN was seen."""
     vectors = (count + LANES - 1) // LANES
     if row + vectors * LANES > len(values) or at + vectors * LANES > len(out):
         vectors = count // LANES
-    csa, odd = scan_on(values, row, vectors, lcs, LANES + 1, out, at, identity)
+    csa, odd = scan_on(values, row, vectors, lcs, slot, out, at, identity)
     for k in range(vectors * LANES, count):
         value = values[row + k]
         odd |= value != value
         csa = better(csa, value)
-        out[at + k] = better(lcs[LANES + 1 + k], csa)
+        out[at + k] = better(lcs[slot + k], csa)
     return bool(odd)
 
 

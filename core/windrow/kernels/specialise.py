@@ -14,6 +14,7 @@ runs stale code.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import re
 import sys
@@ -239,5 +240,4 @@ def _code(module: ModuleType) -> types.CodeType:
 
 @cache
 def _source(module: ModuleType) -> str:
-    loader = module.__loader__
-    return str(loader.get_source(module.__name__))  # type: ignore[union-attr]
+    return inspect.getsource(module)

@@ -57,6 +57,7 @@ class Paging:
         self.owner: dict[int, int] = {}  # the key of every slice that stands for a page
         self.next_tag = 0
         self.dirty: set[int] = set()
+        self.thinned: set[int] = set()  # leaves that lost a key
         self.put: dict[str, bytes] = {}
         self.delete: set[str] = set()
         state.unfold, state.freed = self.unfold, self.freed
@@ -64,6 +65,14 @@ class Paging:
     def touch(self, numbers: Iterable[int]) -> None:
         """The state of these keys changed."""
         self.dirty.update(numbers)
+
+    def forget(self, numbers: Ints) -> None:
+        """These keys have no state any more: their leaves are to be written without them."""
+        tags = self._tags()
+        self.thinned |= {int(tag) // LEAF for tag in tags[numbers] if tag != NONE}
+        self.dirty.difference_update(numbers.tolist())
+        tags[numbers] = NONE
+        self._made()[numbers] = 0
 
     def load(self, header: dict[str, Any]) -> None:
         """All leaves that the header names."""
@@ -114,7 +123,7 @@ class Paging:
         )
         self.pages.commit(put, sorted(delete - set(put)))
         self.commits, self.leaves = number, leaves
-        self.put, self.delete, self.dirty = {}, set(), set()
+        self.put, self.delete, self.dirty, self.thinned = {}, set(), set(), set()
         return sum(map(len, put.values()))
 
     def unfold(self, slot: int) -> None:
@@ -270,7 +279,7 @@ class Paging:
             if live[key]:
                 self._tag(key)
         tags = self._tags()
-        leaves = sorted({int(tags[key]) // LEAF for key in self.dirty if tags[key] != NONE})
+        leaves = sorted(self.thinned | {int(tags[key]) // LEAF for key in self.dirty if tags[key] != NONE})
         chosen = np.flatnonzero(live & (tags != NONE) & np.isin(tags // LEAF, leaves))
         chosen = chosen[np.argsort(tags[chosen])]
         of = tags[chosen] // LEAF
@@ -305,7 +314,9 @@ class Paging:
         except CorruptSnapshot as cause:
             raise StoreError(f"the store returned damaged bytes for {name!r}: {cause}") from cause
         if image["name"] != name:
-            raise StoreError(f"the store returned {image['name']!r} when asked for {name!r}: restore it from a backup")
+            raise StoreError(
+                f"the store returned {image['name']!r} when asked for {name!r}: restore it from a backup"
+            )
         return image
 
 
