@@ -25,7 +25,7 @@ BLOCK = re.compile(r"(?P<engine><!-- engine: \w+ -->\n+)?^```(?P<language>\w*)\n
 @pytest.mark.parametrize("page", PAGES)
 def test_examples(page: str) -> None:
     blocks = list(BLOCK.finditer((ROOT / page).read_text(encoding="utf-8")))
-    names: dict[str, object] = {"__name__": "example"}
+    names: dict[str, object] = {"__name__": "__main__"}
     for position, block in enumerate(blocks):
         if block["language"] != "python" or block["engine"]:
             continue

@@ -375,10 +375,8 @@ def evict_slices(runs, slides, key_order, ranges, every, offsets):
         bound = runs.stop[runs.last[key]] + 1
         for which in range(len(ranges)):
             k = slides.following[which, key]
-            if k == UNSET:
-                bound = runs.stamp[runs.first[key]]
-            else:
-                bound = min(bound, offsets[which] + k * every[which])
+            begins = runs.stamp[runs.first[key]] if k == UNSET else offsets[which] + k * every[which]
+            bound = min(bound, begins)
         evict(runs, slides, key, bound)
 
 

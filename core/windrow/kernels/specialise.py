@@ -43,7 +43,7 @@ def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = 
         interpreted = _instance(module, seam, f"{module.__name__}_interpreted")
         return SimpleNamespace(**{name: _quiet(function) for name, function in interpreted.items()})
     code = [entry for item in sorted(seam.items()) if item[0] != "AGGREGATE" for entry in item]
-    token = fingerprint(module.__name__, _source(module), *code)
+    token = fingerprint(_source(sys.modules[__name__]), module.__name__, _source(module), *code)
     lean = _compiled(module, seam, token, lean=bool(seam.get("LEAN", True)))
     aggregate = str(seam.get("AGGREGATE", "this kernel"))
 
@@ -51,7 +51,8 @@ def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = 
         yield _compiled(module, seam, token, lean=False)[name]
         yield _quiet(_instance(module, seam, f"{module.__name__}_interpreted")[name])
 
-    return SimpleNamespace(**{name: _falling_back(lean[name], others(name), aggregate) for name in lean})
+    warn = _Warning(aggregate)
+    return SimpleNamespace(**{name: _falling_back(lean[name], others(name), warn) for name in lean})
 
 
 def _compiled(module: ModuleType, seam: Mapping[str, Any], token: str, lean: bool) -> dict[str, Any]:
@@ -124,6 +125,7 @@ def _deep_jit(function: Any, done: dict[int, Any], options: Mapping[str, Any]) -
             types.CellType(_deep_jit(cell.cell_contents, done, options)) for cell in function.__closure__
         )
     globals_ = {**function.__globals__, **inner}
+    globals_["__name__"] = __name__  # what is cached names a module that every process can import
     copy = FunctionType(function.__code__, globals_, function.__name__, function.__defaults__, cells)
     done[id(function)] = numba.njit(copy, **options)
     return done[id(function)]
@@ -187,7 +189,7 @@ def _names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _falling_back(lean: Any, others: Iterator[Any], aggregate: str) -> Callable[..., Any]:
+def _falling_back(lean: Any, others: Iterator[Any], warn: _Warning) -> Callable[..., Any]:
     """Calls the lean function; the full one if that allocates; the interpreted one if neither compiles."""
     current = [lean]
 
@@ -200,7 +202,7 @@ def _falling_back(lean: Any, others: Iterator[Any], aggregate: str) -> Callable[
                 current[0] = full
                 return call(*arguments)
             current[0] = next(others, full)
-            _warn(aggregate, problem)
+            warn(problem)
             return current[0](*arguments)
 
     call.compiled = lean  # type: ignore[attr-defined]
@@ -208,21 +210,25 @@ def _falling_back(lean: Any, others: Iterator[Any], aggregate: str) -> Callable[
 
 
 _NOT_COMPILED = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
-_warned: set[str] = set()
 
 
-def _warn(aggregate: str, problem: Exception) -> None:
-    """Say once for each aggregate that it is interpreted, and why."""
-    if aggregate in _warned:
-        return
-    _warned.add(aggregate)
-    lines = [re.sub("\x1b\\[[0-9;]*m", "", line).strip() for line in str(problem).splitlines()]
-    told = next((line for line in lines if line and not line.startswith("Failed in")), "unknown")
-    warnings.warn(
-        f"{aggregate} does not compile and runs interpreted, much slower. numba says: {told}",
-        CompileWarning,
-        stacklevel=4,
-    )
+class _Warning:
+    """Says once, for all kernels of an aggregate, that they are interpreted, and why."""
+
+    def __init__(self, aggregate: str) -> None:
+        self.aggregate, self.given = aggregate, False
+
+    def __call__(self, problem: Exception) -> None:
+        if self.given:
+            return
+        self.given = True
+        lines = [re.sub("\x1b\\[[0-9;]*m", "", line).strip() for line in str(problem).splitlines()]
+        told = next((line for line in lines if line and not line.startswith("Failed in")), "unknown")
+        warnings.warn(
+            f"{self.aggregate} does not compile and runs interpreted, much slower. numba says: {told}",
+            CompileWarning,
+            stacklevel=4,
+        )
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
