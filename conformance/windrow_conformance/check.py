@@ -1,0 +1,63 @@
+"""The check that users call in their own tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import windrow as wr
+from windrow import oracle
+from windrow.errors import WindrowError
+from windrow.operator import as_table
+from windrow.sameness import same
+from windrow_conformance.ways import WAYS
+
+
+class Disagreement(WindrowError, AssertionError):
+    """A way of computing a query gave another answer than its definition."""
+
+
+def check(query: wr.Query, rows: Any, *, ways: Iterable[str] = (), seed: int = 0) -> None:
+    """Compute a query in every way, and compare each answer with the definition of its windows.
+
+    ``rows`` is anything that ``wr.aggregate`` takes. ``ways`` are names from ``WAYS`` (default: all);
+    ``seed`` decides where streams are cut. The first answer that differs is reported with the rows, what was expected and what came.
+    """
+    table = as_table(rows)
+    bound = query.bind(table.schema)
+    expected = oracle.evaluate(table, query)
+    for name in ways or WAYS:
+        if name not in WAYS:
+            raise ValueError(f"no way {name!r}; there are {', '.join(WAYS)}")
+        got = WAYS[name](query, table, np.random.default_rng(seed))
+        if got is not None:
+            _compare(query, table, expected, bound.sort(got), name, seed)
+
+
+def _compare(query: wr.Query, rows: pa.Table, expected: pa.Table, got: pa.Table, way: str, seed: int) -> None:
+    tolerances = {name: monoid.tolerance for name, monoid in query.bind(rows.schema).monoids.items()}
+    for name in expected.column_names:
+        theirs, ours = expected.column(name).to_pylist(), got.column(name).to_pylist()
+        alike = len(theirs) == len(ours) and all(
+            same(a, b, tolerances.get(name, 0.0)) for a, b in zip(theirs, ours, strict=True)
+        )
+        if not alike:
+            at = next(
+                (
+                    i
+                    for i, (a, b) in enumerate(zip(theirs, ours, strict=False))
+                    if not same(a, b, tolerances.get(name, 0.0))
+                ),
+                min(len(theirs), len(ours)),
+            )
+            raise Disagreement(
+                f"{way!r} differs from the definition in column {name!r}, at window {at} of {len(theirs)}\n"
+                f"  query     {query.described}\n"
+                f"  rows      {rows.slice(0, 20).to_pylist()}{' …' if rows.num_rows > 20 else ''}\n"
+                f"  expected  {expected.slice(at, 2).to_pylist()}\n"
+                f"  got       {got.slice(at, 2).to_pylist()}\n"
+                f"  again     check(query, rows, ways=[{way!r}], seed={seed})"
+            )

@@ -1,0 +1,92 @@
+"""The ways in which the local engine can compute a query; all of them have to give the oracle's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+import windrow as wr
+from windrow.algorithms import REGISTRY
+from windrow.errors import PropertyError
+from windrow.state.pages import MemoryPages
+
+Way = Callable[[wr.Query, pa.Table, np.random.Generator], pa.Table | None]
+"""Gives the windows of rows, or nothing if the query cannot be computed in this way."""
+
+
+def compiled(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table:
+    """All rows at once, compiled."""
+    return wr.aggregate(rows, query)
+
+
+def interpreted(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table:
+    """All rows at once, by the same code uncompiled."""
+    operator = wr.Operator(query, rows.schema, compiled=False)
+    return pa.concat_tables([operator.process(rows), operator.flush()])
+
+
+def streamed(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table:
+    """In batches, with a watermark as high as it can be after each, restored from a snapshot now and then."""
+    operator = wr.Operator(query, rows.schema)
+    found = []
+    for batch, watermark in _batches(query, rows, random):
+        found += [operator.process(batch), operator.advance(watermark)]
+        if random.random() < 0.3:
+            operator = wr.Operator.restore(query, operator.snapshot())
+    return pa.concat_tables([*found, operator.flush()])
+
+
+def stored(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table:
+    """In batches, with the state in a store; what was not committed is lost now and then, and done again."""
+    pages = MemoryPages()
+    operator = wr.Operator.open(query, rows.schema, pages)
+    found, pending, lost = [], [], []
+    for batch, watermark in _batches(query, rows, random):
+        lost.append((batch, watermark))
+        pending += [operator.process(batch), operator.advance(watermark)]
+        if random.random() < 0.5:
+            operator.commit()
+            found, pending, lost = [*found, *pending], [], []
+        elif random.random() < 0.5:
+            operator = wr.Operator.open(query, rows.schema, pages)
+            pending = [table for b, mark in lost for table in (operator.process(b), operator.advance(mark))]
+    return pa.concat_tables([*found, *pending, operator.flush()])
+
+
+def by_algorithm(name: str) -> Way:
+    """With one algorithm, by name."""
+
+    def way(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table | None:
+        values = {**query.to_dict(), "algorithm": name} if query.late != "update" else None
+        if values is None:
+            return None
+        try:
+            return interpreted(wr.Query.from_dict(values), rows, random)
+        except PropertyError:
+            return None
+
+    return way
+
+
+WAYS: dict[str, Way] = {
+    "compiled": compiled,
+    "interpreted": interpreted,
+    "streamed": streamed,
+    "stored": stored,
+    **{f"algorithm {name}": by_algorithm(name) for name in sorted(REGISTRY)},
+}
+
+
+def _batches(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> list[tuple[pa.Table, int]]:
+    """Rows cut at random, each with the highest watermark for which no later row is late."""
+    times = query.bind(rows.schema).times(rows)
+    cuts = np.unique(np.append(random.integers(0, len(times) + 1, 5), len(times)))
+    batches, begin = [], 0
+    for end in cuts.tolist():
+        rest = times[end:]
+        watermark = int(rest.min()) if len(rest) else int(times.max(initial=0)) + 1
+        batches.append((rows.slice(begin, end - begin), watermark + query.lateness))
+        begin = end
+    return batches
