@@ -11,8 +11,8 @@ import pyarrow as pa
 import windrow as wr
 from windrow import oracle
 from windrow.errors import WindrowError
-from windrow.operator import as_table
 from windrow.sameness import same
+from windrow.tables import as_table
 from windrow_conformance.ways import WAYS
 
 

@@ -18,11 +18,13 @@ DOCS = ROOT / "docs"
 ENGINES = {"spark.md", "flink.md"}
 """Pages whose examples need an engine: the engines' own tests cover what they show."""
 
-PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted(DOCS.glob("*.md")) if page.name not in ENGINES)]
-BLOCK = re.compile(r"(?P<engine><!-- engine: \w+ -->\n+)?^```(?P<language>\w*)\n(?P<body>.*?)^```", re.M | re.S)
+PAGES = sorted(f"docs/{page.name}" for page in DOCS.glob("*.md") if page.name not in ENGINES)
+BLOCK = re.compile(
+    r"(?P<engine><!-- engine: \w+ -->\n+)?^```(?P<language>\w*)\n(?P<body>.*?)^```", re.M | re.S
+)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
 def test_examples(page: str) -> None:
     blocks = list(BLOCK.finditer((ROOT / page).read_text(encoding="utf-8")))
     names: dict[str, object] = {"__name__": "__main__"}

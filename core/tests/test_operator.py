@@ -201,6 +201,7 @@ def test_keys_that_come_and_go_leave_nothing(stored: bool) -> None:
         operator.process(pa.table({"k": times, "ts": times}))
         found = operator.advance(begin + 480)
         assert set(found.column("n").to_pylist()) <= {1}
+        assert asked.bind(schema).sort(found).equals(found)
         for key, start, end, most in zip(
             *(found[c].to_pylist() for c in ("k", "window_start", "window_end", "m")), strict=True
         ):

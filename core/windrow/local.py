@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from windrow import durations
 from windrow.durations import Duration
-from windrow.operator import Operator, as_table
+from windrow.operator import Operator
 from windrow.query import Query
+from windrow.tables import as_table
 
 ROWS = 1 << 18
 """Small batches of a stream are put together until there are this many rows."""

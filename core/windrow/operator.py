@@ -39,6 +39,7 @@ from windrow.state.codec import decompress
 from windrow.state.image import from_ipc, image_of, is_live, live_keys, load_image, to_ipc
 from windrow.state.pages import HEADER, Pages
 from windrow.state.paging import Paging
+from windrow.tables import as_table
 from windrow.waiting import Waiting, batch_image, load_batch
 
 FEW = 1024
@@ -347,8 +348,9 @@ class Operator:
         self._discipline.evict(order, reached)
         for due in found:
             self._touch(due.key)
+        table = self._answer(found, "final")
         self._forget_idle_keys()
-        return self._answer(found, "final")
+        return table
 
     def _forget_idle_keys(self) -> None:
         """Keys without any state are forgotten, once they are the most: a stream may have ever new keys."""
@@ -376,35 +378,6 @@ class Operator:
     def _empty(self) -> pa.Table:
         assert self._bound is not None
         return self._bound.output_schema.empty_table()
-
-
-def as_table(data: Any) -> pa.Table:
-    """Anything that can be exported as Arrow, or a pandas frame, or a mapping of columns, as a table."""
-    if isinstance(data, pa.Table):
-        return _plain(data)
-    if isinstance(data, pa.RecordBatch):
-        return _plain(pa.Table.from_batches([data]))
-    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-        return _plain(pa.table(data))
-    if hasattr(data, "columns") and hasattr(data, "dtypes"):
-        return _plain(pa.Table.from_pandas(data, preserve_index=False))
-    if isinstance(data, dict):
-        return _plain(pa.table(data))
-    raise QueryError(
-        f"data has to be Arrow-exportable (pyarrow, Polars, DuckDB, pandas) or a dict of columns, not {type(data).__name__}"
-    )
-
-
-_VIEWS = {"string_view": pa.string(), "binary_view": pa.binary()}
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """View types, which Polars exports and Arrow cannot sort, as the plain ones."""
-    for position, field in enumerate(table.schema):
-        if str(field.type) in _VIEWS:
-            plain = _VIEWS[str(field.type)]
-            table = table.set_column(position, field.with_type(plain), table.column(position).cast(plain))
-    return table
 
 
 def _microseconds(time: int | datetime | np.datetime64) -> int:

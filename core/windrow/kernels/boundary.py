@@ -21,11 +21,17 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.rows import emit, join, nothing, row
-from windrow.kernels.slots import add, clear, defined, load, lower, merge, store
+from windrow.kernels.slots import add, clear, copy, defined, load, lower, merge, store
 
 NONE: Any = np.uint64(0)
 ONE: Any = np.uint64(1)
 """Positions are unsigned: no compiled access has to ask whether a position counts from the end."""
+
+FIRST: Any = np.int64(0)
+CSA: Any = np.int64(0)
+PART: Any = np.int64(1)
+WINDOW: Any = np.int64(2)
+"""Slots, as numbers that are no literals: for each literal, numba would compile what is called with it anew."""
 
 
 def fused(
@@ -170,70 +176,45 @@ def in_place(
     range_: int,
     slide: int,
 ) -> None:
-    """All windows, partials in slots. ``lcs`` and ``after`` hold one chunk each, ``scratch`` 3 partials."""
-    for segment in range(len(offsets) - 1):
-        windows = places[segment + 1] - places[segment]
-        if windows > 0:
-            slots_by_slice(
-                columns,
-                valid,
-                offsets[segment],
-                windows,
-                lcs,
-                after,
-                scratch,
-                out,
-                ok,
-                places[segment],
-                range_,
-                slide,
-            )
+    """All windows, partials in slots. ``lcs`` and ``after`` hold one chunk each, ``scratch`` 3 partials.
 
-
-def slots_by_slice(
-    columns: Any,
-    valid: Any,
-    begin: int,
-    windows: int,
-    lcs: Any,
-    after: Any,
-    scratch: Any,
-    out: Any,
-    ok: Any,
-    place: int,
-    range_: int,
-    slide: int,
-) -> None:
-    """The windows of one segment; slot 0 of ``scratch`` is csa, slot 1 the fragment, slot 2 the window."""
+    It is one function, because an aggregate's ``lower`` may be large, and each function that is compiled with
+    it takes the compiler as long again.
+    """
     chunk = range_ // slide
     fragment = range_ - chunk * slide
-    for k in range(chunk):
-        clear(lcs, k)
-        absorb(lcs, k, columns, valid, begin + k * slide, slide)
-    merge_suffixes(lcs, chunk)
-    k = 0
-    clear(scratch, 0)
-    for w in range(windows):
-        at = begin + (w + chunk) * slide
-        if k == chunk and chunk > 0:
-            merge_suffixes(after, chunk)
-            lcs, after = after, lcs
-            clear(scratch, 0)
-            k = 0
-        clear(scratch, 1)
-        absorb(scratch, 1, columns, valid, at, fragment)
-        if chunk == 0:
-            emit_slot(scratch, 1, out, ok, place + w)
-        else:
-            merge(scratch, 2, lcs, k, scratch, 0)
-            if fragment > 0:
-                merge(scratch, 2, scratch, 2, scratch, 1)
-            emit_slot(scratch, 2, out, ok, place + w)
-            if w + 1 < windows:
-                absorb(scratch, 1, columns, valid, at + fragment, slide - fragment)
-                clear(after, k)
-                merge(after, k, after, k, scratch, 1)
-                merge(scratch, 0, scratch, 0, after, k)
+    for segment in range(len(offsets) - 1):
+        begin, place = offsets[segment], places[segment]
+        windows = places[segment + 1] - place
+        if windows > 0:
+            for k in range(chunk):
+                clear(lcs, k)
+                absorb(lcs, k, columns, valid, begin + k * slide, slide)
+            merge_suffixes(lcs, chunk)
+            clear(scratch, CSA)
+        k = FIRST
+        for w in range(windows):
+            at = begin + (w + chunk) * slide
+            if k == chunk and chunk > 0:
+                merge_suffixes(after, chunk)
+                lcs, after = after, lcs
+                clear(scratch, CSA)
+                k = FIRST
+            clear(scratch, PART)
+            absorb(scratch, PART, columns, valid, at, fragment)
+            if chunk == 0:
+                copy(scratch, WINDOW, scratch, PART)
+            else:
+                merge(scratch, WINDOW, lcs, k, scratch, CSA)
+                if fragment > 0:
+                    merge(scratch, WINDOW, scratch, WINDOW, scratch, PART)
+            ok[place + w] = defined(scratch, WINDOW)
+            if ok[place + w]:
+                out[place + w] = lower(scratch, WINDOW)
+            if chunk > 0 and w + 1 < windows:
+                absorb(scratch, PART, columns, valid, at + fragment, slide - fragment)
+                copy(after, k, scratch, PART)
+                merge(scratch, CSA, scratch, CSA, scratch, PART)
             k += 1
 
 
@@ -247,9 +228,3 @@ def absorb(parts: Any, i: int, columns: Any, valid: Any, begin: int, rows: int) 
 def merge_suffixes(parts: Any, count: int) -> None:
     for k in range(count - 2, -1, -1):
         merge(parts, k, parts, k, parts, k + 1)
-
-
-def emit_slot(parts: Any, i: int, out: Any, ok: Any, place: int) -> None:
-    ok[place] = defined(parts, i)
-    if ok[place]:
-        out[place] = lower(parts, i)
