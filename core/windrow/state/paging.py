@@ -84,7 +84,7 @@ class Paging:
             image = self._read(found, names[leaf])
             if image["commit"] != commit:
                 raise StoreError(
-                    f"the store returned {names[leaf]!r} of commit {image['commit']}, but the header of commit {self.commits} needs that of "
+                    f"the store returned {names[leaf]!r} of commit {image['commit']}; commit {self.commits} needs that of "
                     f"commit {commit}: it has lost or reordered writes; restore the store from a backup"
                 )
             numbers = load_image(image, self.state, self.discipline, self.keys)
