@@ -1,4 +1,6 @@
-"""Measure everything: ``python -m benchmarks.algorithms`` at the root of the repository; ``--quick`` for a first look."""
+"""Measure everything: ``python -m benchmarks.algorithms`` at the root of the repository, or with
+``--quick``.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ RATE = "million rows a second"
 @click.command()
 @click.option("--quick", is_flag=True, help="Few rows, few sizes: minutes instead of an hour.")
 @click.option("--only", multiple=True, type=click.Choice(SECTIONS), help="Only these sections.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("benchmarks/results/algorithms"), show_default=True)
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("benchmarks/results/algorithms"), show_default=True
+)
 def main(quick: bool, only: tuple[str, ...], out: Path) -> None:
     """Throughput, latency and eviction of windrow, its algorithms and its peers; CSV and PNG files."""
     out.mkdir(parents=True, exist_ok=True)
@@ -52,22 +56,34 @@ class Run:
         self.reached: list[Row] = []
 
     def peers(self) -> tuple[int, Iterator[list[Row]]]:
-        ranges = [8, 64, 1 << 10, 1 << 14, 1 << 20] if self.quick else [1 << k for k in range(3, 21)] + [20, 100, 1000]
+        ranges = (
+            [8, 64, 1 << 10, 1 << 14, 1 << 20]
+            if self.quick
+            else [1 << k for k in range(3, 21)] + [20, 100, 1000]
+        )
         return len(ranges), throughput.against_peers(20_000_000, ranges, self.rounds)
 
     def count(self) -> tuple[int, Iterator[list[Row]]]:
         powers = range(3, 21, 6 if self.quick else 1)
-        sizes = [(1 << k, 1) for k in powers] + [(1 << 17, slide) for slide in ((2, 10) if self.quick else range(2, 11))]
-        return len(sizes), throughput.count_windows(3_000_000 if self.quick else 8_000_000, sizes, min(self.rounds, 3))
+        sizes = [(1 << k, 1) for k in powers] + [
+            (1 << 17, slide) for slide in ((2, 10) if self.quick else range(2, 11))
+        ]
+        return len(sizes), throughput.count_windows(
+            3_000_000 if self.quick else 8_000_000, sizes, min(self.rounds, 3)
+        )
 
     def time(self) -> tuple[int, Iterator[list[Row]]]:
         minutes = (6, 60) if self.quick else range(6, 61, 6)
         slides = (0.02, 0.1) if self.quick else [k / 100 for k in range(2, 11)]
         sizes = [(60.0 * m, 0.01) for m in minutes] + [(3600.0, slide) for slide in slides]
-        return len(sizes), throughput.time_windows(2_000_000 if self.quick else 8_000_000, sizes, min(self.rounds, 3))
+        return len(sizes), throughput.time_windows(
+            2_000_000 if self.quick else 8_000_000, sizes, min(self.rounds, 3)
+        )
 
     def latency(self) -> tuple[int, Iterator[list[Row]]]:
-        return len(latency.CASES), latency.summaries(200_000 if self.quick else 1_000_000, 3 if self.quick else 5)
+        return len(latency.CASES), latency.summaries(
+            200_000 if self.quick else 1_000_000, 3 if self.quick else 5
+        )
 
     def sizes(self) -> tuple[int, Iterator[list[Row]]]:
         sizes = [1 << k for k in range(0, 19 if self.quick else 23, 6 if self.quick else 1)]
@@ -100,7 +116,6 @@ class Run:
         self._draw(section, rows)
 
     def _draw(self, section: str, rows: list[Row]) -> None:
-        rate = "million_rows_per_second"
         if section == "peers":
             self._rates(rows, "range", "Largest of 20 million float64, slide 1", "peers", "rows in a window")
         elif section == "count":
@@ -110,22 +125,47 @@ class Run:
             self._rates(fixed, "slide", "Largest, count windows of 2¹⁷ rows", "count_slide", "slide, rows")
         elif section == "time":
             by_one = [row for row in rows if row["slide"] == 1]
-            self._rates(by_one, "range_s", "Largest, time windows, 100 Hz, slide 10 ms", "time_range", "range, seconds")
+            self._rates(
+                by_one,
+                "range_s",
+                "Largest, time windows, 100 Hz, slide 10 ms",
+                "time_range",
+                "range, seconds",
+            )
             fixed = [row for row in rows if row["range_s"] == 3600.0]
-            self._rates(fixed, "slide_s", "Largest, time windows of 1 h, 100 Hz", "time_slide", "slide, seconds")
+            self._rates(
+                fixed, "slide_s", "Largest, time windows of 1 h, 100 Hz", "time_slide", "slide, seconds"
+            )
         elif section == "latency":
             plots.boxes(rows, "Time of one slide", self.out / "latency.png")
         elif section == "sizes":
             labels = ("partials in the window", "nanoseconds per slide")
-            plots.lines(rows, "size", "ns_per_slide", "algorithm", "Window size", self.out / "sizes.png", labels=labels)
+            plots.lines(
+                rows,
+                "size",
+                "ns_per_slide",
+                "algorithm",
+                "Window size",
+                self.out / "sizes.png",
+                labels=labels,
+            )
         elif section == "eviction":
             labels = ("partials evicted at once", "microseconds, eviction and result")
             title = f"Bulk eviction from {rows[0]['size']:,} partials"
-            plots.lines(rows, "evicted", "microseconds", "algorithm", title, self.out / "eviction.png", labels=labels)
-        assert rate
+            plots.lines(
+                rows, "evicted", "microseconds", "algorithm", title, self.out / "eviction.png", labels=labels
+            )
 
     def _rates(self, rows: list[Row], x: str, title: str, name: str, label: str) -> None:
-        plots.lines(rows, x, "million_rows_per_second", "contender", title, self.out / f"{name}.png", labels=(label, RATE))
+        plots.lines(
+            rows,
+            x,
+            "million_rows_per_second",
+            "contender",
+            title,
+            self.out / f"{name}.png",
+            labels=(label, RATE),
+        )
 
 
 def _table(rows: list[Row]) -> Table:

@@ -1,11 +1,13 @@
 """A clock that compiled code can read: the processor's cycle counter, in nanoseconds after calibration.
 
-A call through Python takes longer than the slides to be measured. Where the processor is an x86-64, compiled code reads its
-time-stamp counter, which ticks at a constant rate (some 0.4 ns) and takes about 10 ns to read; elsewhere it calls the C library's
-``clock_gettime`` (1 ns, some 25 ns to call). :func:`resolution` says what two readings in a row differ by.
+A call through Python takes longer than the slides to be measured. Where the processor is an x86-64, compiled
+code reads its time-stamp counter, which ticks at a constant rate (some 0.4 ns) and takes about 10 ns to read;
+elsewhere it calls the C library's ``clock_gettime`` (1 ns, some 25 ns to call). :func:`resolution` says what
+two readings in a row differ by.
 
-A monoid whose ``lower`` reads the clock (:func:`stamping`) turns every algorithm into its own stopwatch: the result of window w is
-the moment it was ready, and the time from one result to the next is what one slide took, threads, hand-overs and all.
+A monoid whose ``lower`` reads the clock (:func:`stamping`) turns every algorithm into its own stopwatch: the
+result of window w is the moment it was ready, and the time from one result to the next is what one slide
+took, threads, hand-overs and all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Timing that a noisy machine does not spoil: contenders take turns, and what counts is the ratio within a turn."""
+"""Timing that noise does not spoil: contenders take turns, and what counts is the ratio within a turn."""
 
 from __future__ import annotations
 
 import csv
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -12,18 +13,21 @@ from typing import Any
 Row = dict[str, Any]
 
 
-def in_turns(contenders: Mapping[str, Callable[[], Any]], rounds: int, budget: float = 20.0) -> dict[str, list[float]]:
-    """Seconds of every contender in every round, after one round that does not count.
+TURN = 0.15
+"""Seconds that a contender may repeat itself within a turn; the best repetition counts."""
 
-    A contender whose warm-up took longer than its share of ``budget`` (seconds) runs in fewer rounds, but in one.
+
+def in_turns(contenders: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of every contender in every round, after one turn that does not count.
+
+    A slow contender, which takes a turn of several seconds, takes part in fewer rounds.
     """
-    first = {name: _seconds(run) for name, run in contenders.items()}
-    turns = {name: max(1, min(rounds, int(budget / max(seconds, 1e-9)))) for name, seconds in first.items()}
+    slow = {name: _turn(run) for name, run in contenders.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds):
         for name, run in contenders.items():
-            if turn < turns[name]:
-                seconds[name].append(_seconds(run))
+            if turn == 0 or slow[name] * turn < 5.0:
+                seconds[name].append(_turn(run))
     return seconds
 
 
@@ -48,7 +52,13 @@ def rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _seconds(run: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
+def _turn(run: Callable[[], Any]) -> float:
+    """The best of as many repetitions as fit into a turn, at least one."""
+    best, begin = math.inf, time.perf_counter()
+    while True:
+        last = time.perf_counter()
+        run()
+        now = time.perf_counter()
+        best = min(best, now - last)
+        if now - begin > TURN:
+            return best

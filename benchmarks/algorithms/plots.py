@@ -8,12 +8,22 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
-from benchmarks.algorithms.measure import Row  # noqa: E402
+from benchmarks.algorithms.measure import Row
 
 
-def lines(rows: list[Row], x: str, y: str, by: str, title: str, path: Path, *, labels: tuple[str, str], log_y: bool = True) -> None:
+def lines(
+    rows: list[Row],
+    x: str,
+    y: str,
+    by: str,
+    title: str,
+    path: Path,
+    *,
+    labels: tuple[str, str],
+    log_y: bool = True,
+) -> None:
     """One line per value of ``by``."""
     figure, axes = pyplot.subplots(figsize=(9, 5.5), constrained_layout=True)
     for number, name in enumerate(dict.fromkeys(row[by] for row in rows)):
@@ -44,7 +54,9 @@ def lines(rows: list[Row], x: str, y: str, by: str, title: str, path: Path, *, l
 def boxes(rows: list[Row], title: str, path: Path) -> None:
     """Quartiles as boxes, from the minimum to the maximum, for every window and algorithm."""
     windows = list(dict.fromkeys((row["aggregate"], row["window"]) for row in rows))
-    figure, grid = pyplot.subplots(1, len(windows), figsize=(4.2 * len(windows), 5), constrained_layout=True, sharey=True)
+    figure, grid = pyplot.subplots(
+        1, len(windows), figsize=(4.2 * len(windows), 5), constrained_layout=True, sharey=True
+    )
     for axes, window in zip([grid] if len(windows) == 1 else grid, windows, strict=True):
         chosen = [row for row in rows if (row["aggregate"], row["window"]) == window]
         axes.bxp([_box(row) for row in chosen], showfliers=False)

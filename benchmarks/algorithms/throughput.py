@@ -81,7 +81,9 @@ def _algorithms(values: Any, width: int, slide: int) -> dict[str, Callable[[], A
     for name, kind in sorted(REGISTRY.items()):
         if "invertible" in kind.requires or (name in QUADRATIC and width // slide > NAIVE):
             continue
-        contenders[name] = lambda name=name: wr.sliding(values, wr.Max(), width, slide, out=out, algorithm=name)
+        contenders[name] = lambda name=name: wr.sliding(
+            values, wr.Max(), width, slide, out=out, algorithm=name
+        )
     return contenders
 
 

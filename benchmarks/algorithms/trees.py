@@ -1,7 +1,8 @@
 """Window sizes and bulk eviction: Figures 4.6 and 4.7 of the MTA thesis, over all our algorithms, compiled.
 
-Size: a window of n rows, full, slides n times by one; the mean time of a slide. Bulk eviction: a window of n partials; then
-n' ≤ n leave at once and the result is asked for; the time of that, each time from a copy of the same full window.
+Size: a window of n rows, full, slides n times by one; the mean time of a slide. Bulk eviction: a window of n
+partials; then n' ≤ n leave at once and the result is asked for; the time of that, each time from a copy of
+the same full window.
 """
 
 from __future__ import annotations
@@ -22,7 +23,20 @@ from windrow.kernels.slots import allocate, slots
 from windrow.kernels.specialise import specialise
 
 NAIVE = 1 << 9
-SIZES = ("Recal", "TwoStacks", "TwoStacksLite", "DABA", "DABALite", "FlatFAT", "FlatFIT", "LMTA", "AMTA", "FiBA", "SBA", "PBA")
+SIZES = (
+    "Recal",
+    "TwoStacks",
+    "TwoStacksLite",
+    "DABA",
+    "DABALite",
+    "FlatFAT",
+    "FlatFIT",
+    "LMTA",
+    "AMTA",
+    "FiBA",
+    "SBA",
+    "PBA",
+)
 BULK = ("Recal", "TwoStacks", "TwoStacksLite", "DABA", "DABALite", "FlatFAT", "LMTA", "AMTA", "FiBA", "SBA")
 
 
@@ -65,7 +79,12 @@ def bulk_evictions(size: int, evictions: list[int], rounds: int) -> Iterator[lis
                 window.query()
                 taken.append(time.perf_counter_ns() - begin)
             rows.append(
-                {"size": size, "evicted": evicted, "algorithm": name, "microseconds": rounded(min(taken[1:]) / 1e3)}
+                {
+                    "size": size,
+                    "evicted": evicted,
+                    "algorithm": name,
+                    "microseconds": rounded(min(taken[1:]) / 1e3),
+                }
             )
         yield rows
 

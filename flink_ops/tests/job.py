@@ -1,0 +1,102 @@
+"""A job that the tests stop, kill and resume: slow rows, sliding windows, one line in a file for each window."""
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyflink.common import Row, Types, WatermarkStrategy
+from pyflink.datastream import MapFunction
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+
+import windrow as wr
+from windrow_flink import environment, windowed
+
+ROWS = 4000
+QUERY = wr.Query(
+    by="plug",
+    window=wr.TimeWindow("3s", "500ms"),
+    aggregates={"n": wr.Count(), "peak": wr.Max("load"), "all": wr.Collect("number")},
+)
+COUNTED = wr.Query(by="plug", window=wr.CountWindow(50, 10), aggregates={"first": wr.First("number"), "n": wr.Count()})
+TYPE = Types.ROW_NAMED(
+    ["plug", "ts", "load", "number"], [Types.STRING(), Types.LONG(), Types.DOUBLE(), Types.LONG()]
+)
+
+
+def row(number: int) -> tuple[str, int, float, int]:
+    """Rows a few milliseconds apart and a little out of order."""
+    return f"plug {number * 7 % 11}", (number * 10 + number * 13 % 30) * 1000, float(number * 37 % 1009), number
+
+
+def table() -> pa.Table:
+    columns = np.array([row(number) for number in range(ROWS)], dtype=object).T
+    names, types = TYPE.get_field_names(), [pa.string(), pa.int64(), pa.float64(), pa.int64()]
+    return pa.table([pa.array(c.tolist(), t) for c, t in zip(columns, types, strict=True)], names=names)
+
+
+class SlowRow(MapFunction):  # type: ignore[misc]
+    """A row every now and then; fails once, if it is asked to, after a third of the rows."""
+
+    def __init__(self, fail_once: str | None) -> None:
+        self.fail_once = fail_once
+
+    def map(self, number: int) -> Row:
+        time.sleep(0.002)
+        if self.fail_once and number == ROWS // 3 and not os.path.exists(self.fail_once):
+            Path(self.fail_once).touch()
+            raise RuntimeError("a failure that happens once")
+        return Row(*row(number))
+
+
+class Write(MapFunction):  # type: ignore[misc]
+    """Appends a line per window; after a failure a window may be written again."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def map(self, window: Any) -> int:
+        with open(self.path, "a") as out:
+            out.write(repr(list(window)) + "\n")
+        return 1
+
+
+def main() -> None:
+    parse = argparse.ArgumentParser()
+    for name in ("--mode", "--state", "--folder", "--resume", "--fail-once", "--parallelism", "--stop-after"):
+        parse.add_argument(name)
+    asked = parse.parse_args()
+    folder = Path(asked.folder)
+    flink = environment(
+        int(asked.parallelism),
+        asked.mode,
+        state=asked.state,
+        checkpoints=folder / "checkpoints",
+        every="500ms",
+        resume=asked.resume,
+        settings={"python.fn-execution.bundle.size": "100"},
+    )
+    source = flink.from_source(
+        NumberSequenceSource(0, ROWS - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+    ).uid("numbers")
+    source.set_parallelism(1)
+    rows = source.map(SlowRow(asked.fail_once), output_type=TYPE).uid("rows").set_parallelism(1)
+    for name, query in {"time": QUERY, "count": COUNTED}.items():
+        found = windowed(rows, query, disorder="50ms", uid=name)
+        written = found.map(Write(str(folder / name)), output_type=Types.INT()).uid(f"write-{name}")
+        written.print().uid(f"print-{name}")
+    job = flink.execute_async("windrow")
+    if asked.stop_after:
+        while not (folder / "time").exists() or len((folder / "time").read_text().splitlines()) < int(asked.stop_after):
+            time.sleep(0.2)
+        print("SAVED", job.stop_with_savepoint(False, str(folder / "savepoints")).result(), flush=True)
+    else:
+        job.get_job_execution_result().result()
+        print("finished", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Nothing is lost: a failure, a stop with savepoint and a resumption at another parallelism, a SIGKILL, all in one life of a job."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import job
+import pytest
+
+from windrow import oracle
+
+HERE = Path(__file__).parent
+
+
+def run(folder: Path, mode: str, state: str, parallelism: int, **options: object) -> subprocess.Popen[str]:
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    command = [sys.executable, str(HERE / "job.py"), f"--folder={folder}", f"--mode={mode}", f"--state={state}"]
+    return subprocess.Popen(
+        [*command, f"--parallelism={parallelism}", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def latest_checkpoint(folder: Path) -> Path | None:
+    found = [each for each in (folder / "checkpoints").glob("*/chk-*") if (each / "_metadata").exists()]
+    return max(found, key=lambda each: each.stat().st_mtime, default=None)
+
+
+@pytest.mark.parametrize(("mode", "state", "other"), [("thread", "hashmap", "process"), ("process", "rocksdb", "thread")])
+def test_the_windows_are_those_of_an_uninterrupted_run(tmp_path: Path, mode: str, state: str, other: str) -> None:
+    first = run(tmp_path, mode, state, 1, fail_once=tmp_path / "failed", stop_after=250)
+    out, _ = first.communicate(timeout=90)
+    assert "SAVED" in out, out
+    savepoint = out.split("SAVED ")[1].split()[0]
+    assert (tmp_path / "failed").exists()
+
+    # The two modes keep state in different forms: resuming in the other one is refused, not started with nothing.
+    refused = run(tmp_path, other, state, 1, resume=savepoint)
+    out, _ = refused.communicate(timeout=60)
+    assert refused.returncode != 0 and "Cannot map checkpoint/savepoint state" in out, out
+
+    before = lines(tmp_path / "time")
+    second = run(tmp_path, mode, state, 2, resume=savepoint)
+    deadline = time.monotonic() + 60
+    while lines(tmp_path / "time") < before + 150 or latest_checkpoint(tmp_path) is None:
+        assert time.monotonic() < deadline and second.poll() is None, second.communicate(timeout=5)[0]
+        time.sleep(0.2)
+    os.killpg(second.pid, signal.SIGKILL)
+    second.communicate()
+
+    third = run(tmp_path, mode, state, 1, resume=latest_checkpoint(tmp_path))
+    out, _ = third.communicate(timeout=90)
+    assert "finished" in out, out
+    for name, query in {"time": job.QUERY, "count": job.COUNTED}.items():
+        found = set((tmp_path / name).read_text().splitlines())
+        expected = {repr(list(window.values())) for window in oracle.evaluate(job.table(), query).to_pylist()}
+        assert found == expected, name

@@ -1,0 +1,139 @@
+"""An environment that is configured right: the interpreter of the workers, loopback, bundles, state, checkpoints."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyflink import java_gateway
+from pyflink.common import Configuration
+from pyflink.datastream import StreamExecutionEnvironment
+
+from windrow import durations
+from windrow.durations import Duration
+from windrow.errors import QueryError
+
+LOOPBACK = (
+    "jobmanager.bind-host",
+    "jobmanager.rpc.address",
+    "rest.address",
+    "rest.bind-address",
+    "taskmanager.bind-host",
+    "taskmanager.host",
+)
+MODES = ("auto", "thread", "process")
+BACKENDS = ("hashmap", "rocksdb")
+log = logging.getLogger(__name__)
+
+
+def environment(
+    parallelism: int = 1,
+    mode: str = "auto",
+    *,
+    state: str = "hashmap",
+    checkpoints: str | os.PathLike[str] | None = None,
+    every: Duration = "10s",
+    resume: str | os.PathLike[str] | None = None,
+    restarts: int = 3,
+    settings: Mapping[str, str] | None = None,
+) -> StreamExecutionEnvironment:
+    """A Flink environment for windrow's operators, and for any other Python function.
+
+    ``mode`` is how Flink runs Python: "thread" embeds it in the JVM and is about twice as fast, "process" talks to a worker process. "auto"
+    is "thread" if this interpreter allows it, else "process"; :func:`why_not_thread` says what is in the way. ``state`` is where keyed
+    state lives: "hashmap" (the JVM's heap) or "rocksdb" (disk, incremental checkpoints). With a folder for ``checkpoints`` there is one
+    ``every`` so often, kept after a cancellation, and a failed job restarts up to ``restarts`` times. ``resume`` is a checkpoint or
+    savepoint to go on from. ``settings`` are Flink's own and win.
+
+    >>> environment(parallelism=2, mode="warp")
+    Traceback (most recent call last):
+    windrow.errors.QueryError: mode has to be 'auto', 'thread' or 'process', not 'warp'
+    """
+    if mode not in MODES:
+        raise QueryError(f"mode has to be 'auto', 'thread' or 'process', not {mode!r}")
+    if state not in BACKENDS:
+        raise QueryError(f"state has to be 'hashmap' or 'rocksdb', not {state!r}")
+    if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
+        raise QueryError(f"parallelism has to be a whole number from 1, not {parallelism!r}")
+    chosen = _mode(mode)
+    values = {name: "127.0.0.1" for name in LOOPBACK}
+    values |= {
+        "rest.bind-port": "0",  # any free port
+        "python.execution-mode": chosen,
+        "python.fn-execution.bundle.size": "10000",
+        "python.fn-execution.bundle.time": "200",
+        "python.state.cache-size": "10000",
+        "state.backend.type": state,
+    }
+    if state == "rocksdb":
+        values["execution.checkpointing.incremental"] = "true"
+    if checkpoints is not None:
+        folder = Path(checkpoints).absolute()
+        values |= {
+            "execution.checkpointing.dir": folder.as_uri(),
+            "execution.checkpointing.savepoint-dir": (folder / "savepoints").as_uri(),
+            "execution.checkpointing.interval": f"{_milliseconds(every)} ms",
+            "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": str(restarts),
+            "restart-strategy.fixed-delay.delay": "1 s",
+        }
+    if resume is not None:
+        location = str(resume)
+        values["execution.state-recovery.path"] = location if "://" in location or location.startswith("file:") else Path(location).absolute().as_uri()
+    values |= dict(settings or {})
+    configuration = Configuration()
+    for name, value in values.items():
+        configuration.set_string(name, value)
+    made = StreamExecutionEnvironment.get_execution_environment(configuration)
+    made.set_parallelism(parallelism)
+    made.set_python_executable(sys.executable)  # the default is the `python` on PATH
+    return made
+
+
+def why_not_thread() -> str | None:
+    """What keeps Flink from running Python inside the JVM here; ``None`` if nothing does.
+
+    The embedded interpreter finds the packages of a virtual environment through ``PYTHONPATH`` alone and reads it once, when the JVM
+    starts. Before that, :func:`environment` sets it; afterwards it is too late.
+    """
+    if importlib.util.find_spec("pemja") is None:
+        return "the package 'pemja', which embeds Python in the JVM, is not installed"
+    if _jvm_runs():
+        known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        missing = [entry for entry in _import_path() if entry not in known]
+        if missing:
+            return f"the JVM was started without {missing[0]} on PYTHONPATH; call windrow_flink.environment() before anything else of Flink"
+    return None
+
+
+def _mode(mode: str) -> str:
+    if not _jvm_runs():  # the workers inherit it, in either mode
+        known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*_import_path(), *known]))
+    if mode == "process":
+        return mode
+    reason = why_not_thread()
+    if reason is None:
+        return "thread"
+    if mode == "thread":
+        raise QueryError(f"mode='thread' is not possible: {reason}; or choose mode='process'")
+    log.warning("Python runs in worker processes, which is slower than in the JVM's threads: %s", reason)
+    return "process"
+
+
+def _jvm_runs() -> bool:
+    return java_gateway._gateway is not None or "PYFLINK_GATEWAY_PORT" in os.environ
+
+
+def _import_path() -> list[str]:
+    """The folders that this interpreter imports packages from."""
+    return [entry for entry in sys.path if entry and os.path.isdir(entry)]
+
+
+def _milliseconds(duration: Duration) -> int:
+    return max(1, durations.parse(duration, name="every") // 1000)

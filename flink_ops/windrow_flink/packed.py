@@ -1,0 +1,286 @@
+"""Packed rows: many rows and keys in one element, so that Flink's crossing into Python is paid once for all of them.
+
+An element is a row of two fields: the Flink key of a bucket, and bytes. The bytes are a small head (how many rows, their earliest time, and the time
+that the element may tell Flink's watermarks) and an Arrow record batch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as dataset
+from pyflink.common import Row, Types, WatermarkStrategy
+from pyflink.datastream import DataStream, ProcessFunction, StreamExecutionEnvironment
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+
+from windrow.durations import Duration
+from windrow.errors import ColumnError, QueryError
+from windrow.operator import as_table
+from windrow.query import BoundQuery, Query
+from windrow_flink.buckets import Buckets, checked, spread
+from windrow_flink.function import Plan, rows_out
+from windrow_flink.rowtypes import BYTES, type_of
+from windrow_flink.stream import finish, kept_columns, keyed_by_first, stream_type, time_to_live, timed
+
+PACKED = Types.ROW([Types.INT(), BYTES])
+"""The type of packed elements."""
+ROWS = 1 << 17
+"""How many rows a reader puts into one batch, before it is split by bucket."""
+_HEAD = struct.Struct("<qqq")
+_MET = struct.Struct("<q")
+
+
+def pack(data: Any, query: Query, buckets: int | None = None) -> list[Row]:
+    """Arrow data (or anything that becomes it) as packed elements, for :func:`windowed_packed`: one for each bucket of keys that has rows.
+
+    Use it in a source or a flat-map of your own, with ``output_type=windrow_flink.PACKED``. The data should be some 10,000 to 100,000 rows, and
+    sequences of them in order of time as far as the watermarks' ``disorder`` says.
+    """
+    return Packer(query, list(spread(checked(buckets, query))))(as_table(data))
+
+
+def windowed_packed(
+    stream: DataStream,
+    query: Query,
+    schema: pa.Schema,
+    *,
+    disorder: Duration | None = None,
+    buckets: int | None = None,
+    ttl: Duration | None = None,
+    packed_output: bool = False,
+    uid: str = "windrow",
+) -> DataStream:
+    """The windows of a stream of packed rows.
+
+    The elements are those of :func:`pack` and :func:`read_packed`, or bytes that hold an Arrow IPC stream each, from wherever they come.
+    ``disorder``, ``buckets``, ``ttl`` and ``uid`` are as for :func:`windrow_flink.windowed`. With ``packed_output`` the windows come as bytes too, an Arrow
+    IPC stream for each emission (read them with :func:`unpack`): for queries with many windows, a row each is the dearest part.
+    """
+    bound = query.bind(schema)
+    kept = kept_columns(query, schema)
+    packer = Packer(query, list(spread(checked(buckets, query))), kept)
+    element = stream_type(stream)
+    if element == BYTES:
+        stream = timed(stream, Split(packer, disorder is not None), PACKED, disorder, uid, alone=True)
+    elif element == PACKED and disorder is not None:
+        stream = timed(stream, TellTime(), PACKED, disorder, uid)
+    elif element != PACKED:
+        raise ColumnError(
+            f"windowed_packed() needs elements made by pack() or bytes of Arrow IPC, not {element}; "
+            f"give the step before it output_type=windrow_flink.PACKED"
+        )
+    plan = Plan(query, Packed(kept), packed_out if packed_output else rows_out, ttl=time_to_live(ttl))
+    if query.late == "side":
+        raise QueryError("windowed_packed() has no side output for late rows; use late='drop' or 'update', or windowed()")
+    output = BYTES if packed_output else type_of(bound.output_schema)
+    return finish(keyed_by_first(stream, BYTES), plan, output, uid)
+
+
+def read_packed(
+    environment: StreamExecutionEnvironment,
+    path: str | Path | Sequence[str | Path],
+    query: Query,
+    *,
+    disorder: Duration | None = 0,
+    rows: int = ROWS,
+    buckets: int | None = None,
+    uid: str = "windrow-read",
+) -> tuple[DataStream, pa.Schema]:
+    """Parquet, Arrow or CSV files as a stream of packed rows, and their schema.
+
+    Files are read in the given order, by one task, which resumes where a checkpoint was taken. The watermark is the latest time read less
+    ``disorder``; with ``None`` there is none until the end.
+    """
+    paths = [str(each) for each in ([path] if isinstance(path, str | Path) else path)]
+    if not paths or not all(Path(each).is_file() for each in paths):
+        raise QueryError(f"read_packed() needs files that exist, not {paths}")
+    files = Files(paths, rows)
+    query.bind(files.schema)
+    packer = Packer(query, list(spread(checked(buckets, query))), kept_columns(query, files.schema))
+    numbers = environment.from_source(
+        NumberSequenceSource(0, len(files.pieces) - 1), WatermarkStrategy.no_watermarks(), uid, Types.LONG()
+    ).uid(uid)
+    numbers.set_parallelism(1)
+    packed = timed(numbers, ReadPiece(files, packer, disorder is not None), PACKED, disorder, uid)
+    packed.set_parallelism(1)
+    return packed, files.schema
+
+
+def unpack(element: bytes | Sequence[int]) -> pa.Table:
+    """The windows in an element of ``windowed_packed(…, packed_output=True)``, in a function or as ``execute_and_collect`` hands it over."""
+    blob = element if isinstance(element, bytes) else np.array(element, dtype=np.int8).tobytes()
+    return pa.ipc.open_stream(blob).read_all()
+
+
+class Packer:
+    """Splits tables by bucket and makes an element of each part."""
+
+    def __init__(self, query: Query, flink_keys: list[int], schema: pa.Schema | None = None) -> None:
+        self.query, self.buckets, self.schema = query, Buckets(flink_keys), schema
+        self._bound: BoundQuery | None = None
+
+    def __reduce__(self) -> tuple[type[Packer], tuple[Any, ...]]:
+        return Packer, (self.query, self.buckets.flink_keys, self.schema)
+
+    def __call__(self, table: pa.Table) -> list[Row]:
+        query = self.query
+        schema = self.schema if self.schema is not None else kept_columns(query, table.schema)
+        if self._bound is None or self._bound.schema is not schema:
+            self._bound = query.bind(schema)
+        bound = self._bound
+        table = table.select(schema.names)
+        if table.schema.types != schema.types:
+            table = table.cast(schema)
+        parts = self.buckets.split(table, query.by)
+        if not parts:
+            return []
+        times = bound.times(table)
+        # Elements of one batch follow each other, and the watermark may be taken between them: only the last may tell the latest time.
+        moments = [int(times.min())] * (len(parts) - 1) + [int(times.max())]
+        return [
+            Row(flink_key, self._bytes(part, int(bound.times(part).min()), time))
+            for (flink_key, part), time in zip(parts, moments, strict=True)
+        ]
+
+    def _bytes(self, part: pa.Table, earliest: int, moment: int) -> bytes:
+        plain = _plain(part).combine_chunks()
+        batches = plain.to_batches()
+        assert len(batches) == 1
+        return _HEAD.pack(part.num_rows, earliest, moment) + batches[0].serialize().to_pybytes()
+
+
+class Packed:
+    """Packed elements in state: as they came, after the watermark that they met."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = _plain(schema.empty_table()).schema
+
+    def time_of(self, element: bytes) -> int:
+        return int(_HEAD.unpack_from(element)[1])
+
+    def rows_in(self, element: bytes) -> int:
+        return int(_HEAD.unpack_from(element)[0])
+
+    def encode(self, element: bytes, watermark: int) -> bytes:
+        return _MET.pack(watermark) + element
+
+    def decode(self, entries: list[bytes]) -> Iterator[tuple[int, pa.Table]]:
+        together: list[pa.RecordBatch] = []
+        last = 0
+        for entry in entries:
+            (met,) = _MET.unpack_from(entry)
+            if together and met != last:
+                yield last, pa.Table.from_batches(together)
+                together = []
+            last = met
+            body = pa.py_buffer(entry).slice(_MET.size + _HEAD.size)
+            together.append(pa.ipc.read_record_batch(body, self.schema))
+        if together:
+            yield last, pa.Table.from_batches(together)
+
+
+class TellTime(ProcessFunction):
+    """Packed elements with the time that each may tell."""
+
+    def process_element(self, element: Row, context: ProcessFunction.Context) -> Iterable[Any]:
+        return ((element, told(element)),)
+
+
+class Split(ProcessFunction):
+    """Arrow IPC streams to packed elements."""
+
+    def __init__(self, packer: Packer, timed: bool) -> None:
+        self.packer, self.timed = packer, timed
+
+    def process_element(self, element: bytes, context: ProcessFunction.Context) -> Iterable[Any]:
+        packed = self.packer(pa.ipc.open_stream(element).read_all())
+        return [(each, told(each)) for each in packed] if self.timed else packed
+
+
+def told(element: Row) -> int:
+    """The time that a packed element may tell the watermarks: no later row of its batch is earlier by more than the disorder."""
+    return int(_HEAD.unpack_from(element[1])[2]) // 1000
+
+
+class Files:
+    """Files as numbered pieces of about so many rows."""
+
+    def __init__(self, paths: list[str], rows: int) -> None:
+        self.paths, self.rows = paths, rows
+        opened = [_open(path) for path in paths]
+        self.schema: pa.Schema = opened[0].schema
+        for path, each in zip(paths, opened, strict=True):
+            if not each.schema.equals(self.schema):
+                raise ColumnError(f"the columns of {path} differ from those of {paths[0]}; give them the same names and types")
+        self.pieces = [
+            (place, number) for place, each in enumerate(opened) for number in range(-(-each.count_rows() // rows))
+        ]
+        if not self.pieces:
+            raise QueryError(f"there is no row in {paths}")
+        self._reading: tuple[int, int, Iterator[pa.RecordBatch]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_reading": None}
+
+    def read(self, piece: int) -> pa.Table:
+        """One piece. Pieces that follow each other are read in one go."""
+        place, number = self.pieces[piece]
+        if self._reading is None or self._reading[:2] != (place, number):
+            self._reading = (place, number, self._from(place, number * self.rows))
+        table = pa.Table.from_batches([next(self._reading[2])], self.schema)
+        self._reading = (place, number + 1, self._reading[2])
+        return table
+
+    def _from(self, place: int, skip: int) -> Iterator[pa.RecordBatch]:
+        waiting: list[pa.Table] = []
+        for batch in _open(self.paths[place]).to_batches(batch_size=self.rows, fragment_readahead=1):
+            if skip >= batch.num_rows:
+                skip -= batch.num_rows
+                continue
+            waiting.append(pa.Table.from_batches([batch.slice(skip)]))
+            skip = 0
+            while sum(table.num_rows for table in waiting) >= self.rows:
+                table = pa.concat_tables(waiting).combine_chunks()
+                yield table.slice(0, self.rows).to_batches()[0]
+                waiting = [table.slice(self.rows)] if table.num_rows > self.rows else []
+        rest = pa.concat_tables(waiting).combine_chunks() if waiting else None
+        if rest is not None and rest.num_rows:
+            yield rest.to_batches()[0]
+
+
+class ReadPiece(ProcessFunction):
+    """Numbers of pieces to their packed rows."""
+
+    def __init__(self, files: Files, packer: Packer, timed: bool) -> None:
+        self.files, self.packer, self.timed = files, packer, timed
+
+    def process_element(self, number: int, context: ProcessFunction.Context) -> Iterable[Any]:
+        packed = self.packer(self.files.read(number))
+        return [(each, told(each)) for each in packed] if self.timed else packed
+
+
+def packed_out(found: pa.Table, exact: bool) -> Iterator[bytes]:
+    """Windows as one element."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, found.schema) as writer:
+        writer.write_table(found)
+    yield sink.getvalue().to_pybytes()
+
+
+def _open(path: str) -> Any:
+    form = {".parquet": "parquet", ".csv": "csv"}.get(Path(path).suffix, "ipc")
+    return dataset.dataset(path, format=form)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Without dictionaries: a record batch is sent without them."""
+    fields = [
+        pa.field(each.name, each.type.value_type if pa.types.is_dictionary(each.type) else each.type) for each in table.schema
+    ]
+    plain = pa.schema(fields)
+    return table.cast(plain) if plain.types != table.schema.types else table

@@ -1,0 +1,237 @@
+"""Tables in, tables out; where window and aggregates allow it, Flink's own SQL makes the slices, and only their partials cross into Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from itertools import count
+from math import gcd
+from typing import Any
+
+import pyarrow as pa
+from pyflink.common import Row, Types
+from pyflink.datastream import ProcessFunction
+from pyflink.java_gateway import get_gateway
+from pyflink.table import StreamTableEnvironment, Table
+from pyflink.table.types import to_arrow_type
+
+from windrow.errors import ColumnError, QueryError, TimeColumnError
+from windrow.query import BoundQuery, Query
+from windrow.windows import CountWindow, DeltaWindow, TimeWindow
+from windrow_flink.buckets import Buckets, checked, spread
+from windrow_flink.function import Plan, rows_out
+from windrow_flink.rowtypes import type_of
+from windrow_flink.stream import KeyOf, Rows, finish, kept_columns, keyed_by_first, time_to_live
+
+MILLISECOND = 1000
+_SQL = {"i1": "TINYINT", "i2": "SMALLINT", "i4": "INT", "i8": "BIGINT", "f4": "FLOAT", "f8": "DOUBLE"}
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Slices that Flink SQL is to aggregate: their length and offset in microseconds."""
+
+    length: int
+    offset: int
+
+
+def windowed_table(
+    table: Table,
+    query: Query,
+    *,
+    push_down: bool | str = "auto",
+    buckets: int | None = None,
+    ttl: Any = None,
+    uid: str = "windrow",
+) -> Table:
+    """The windows of a table, as a table.
+
+    The query's time column must be the table's time attribute (the one its ``WATERMARK`` is declared for). ``push_down`` says who aggregates
+    rows into slices: ``True`` is Flink SQL, ``False`` is Python, "auto" is SQL if that cannot change the answer: time windows, no lateness, and
+    aggregates whose SQL form rounds no more than ours. :func:`pushed_down` tells what would be done, and why.
+    """
+    if not isinstance(table, Table):
+        raise QueryError(f"windowed_table() needs a Table, not {type(table).__name__}; for a DataStream there is windowed()")
+    environment = table._t_env
+    if not isinstance(environment, StreamTableEnvironment):
+        raise QueryError("windowed_table() needs a table of a StreamTableEnvironment: StreamTableEnvironment.create(environment)")
+    schema, zoned = _schema(table, query)
+    bound = query.bind(schema)
+    slices, reason = _slices(bound, environment, zoned, push_down)
+    if push_down is True and slices is None:
+        raise QueryError(f"push_down=True is not possible: {reason}")
+    name = f"windrow_input_{next(_numbers)}"
+    environment.create_temporary_view(name, table)
+    kept = kept_columns(query, schema)
+    if slices is None:
+        columns = ", ".join(_quoted(each) for each in kept.names)
+        chosen = environment.sql_query(f"SELECT {columns} FROM {_quoted(name)}")
+        shift, partials = 0, kept
+    else:
+        chosen = environment.sql_query(_slice_sql(bound, name, slices, zoned))
+        shift, partials = 1 - slices.length // MILLISECOND, _partial_schema(bound)
+    stream = environment.to_data_stream(chosen)
+    element = type_of(partials)
+    positions = {each: place for place, each in enumerate(partials.names)}
+    of = KeyOf([positions[each] for each in query.by], Buckets(list(spread(checked(buckets, query)))))
+    step = KeyFromTable(of, positions[query.time], shift)
+    keyed = stream.process(step, output_type=Types.ROW([Types.INT(), element])).name(f"{uid}-key").uid(f"{uid}-key")
+    codec = Rows(partials, query.time, list(range(len(partials))))
+    plan = Plan(query, codec, rows_out, ttl=time_to_live(ttl), schema=None if slices is None else kept)
+    if query.late == "side":
+        raise QueryError("windowed_table() has no side output for late rows; use late='drop' or 'update', or windowed()")
+    result = finish(keyed_by_first(keyed, element), plan, type_of(bound.output_schema), uid)
+    return _as_table(environment, result, bound, zoned)
+
+
+def pushed_down(table: Table, query: Query) -> str:
+    """Whether Flink SQL would aggregate the slices of this query, and why (not)."""
+    schema, zoned = _schema(table, query)
+    slices, reason = _slices(query.bind(schema), table._t_env, zoned, "auto")
+    return reason if slices is None else f"Flink SQL aggregates slices of {slices.length // MILLISECOND} ms"
+
+
+class KeyFromTable(ProcessFunction):
+    """A row of a table with the Flink key of its bucket. Its time is the one that Flink goes by."""
+
+    def __init__(self, of: KeyOf, time: int, shift: int) -> None:
+        self.of, self.time, self.shift = of, time, shift
+
+    def process_element(self, row: Any, context: ProcessFunction.Context) -> Iterable[Any]:
+        values = list(row)
+        values[self.time] = (context.timestamp() + self.shift) * MILLISECOND
+        return (Row(self.of(values), Row(*values)),)
+
+
+def _schema(table: Table, query: Query) -> tuple[pa.Schema, bool]:
+    """The columns of a table, its time as whole microseconds; and whether that is a point on the time line (``TIMESTAMP_LTZ``)."""
+    known = table.get_schema()
+    names, types = known.get_field_names(), known.get_field_data_types()
+    if query.time not in names:
+        raise ColumnError.unknown(query.time, "time", names)
+    j_column = table._j_table.getResolvedSchema().getColumn(query.time).get()
+    j_type = j_column.getDataType().getLogicalType()
+    checks = get_gateway().jvm.org.apache.flink.table.types.logical.utils.LogicalTypeChecks
+    if not checks.isRowtimeAttribute(j_type):
+        raise TimeColumnError(
+            f"time column {query.time!r} of the table is {j_type.asSummaryString()}, and not its time attribute; "
+            f"declare WATERMARK FOR {query.time} AS {query.time} - INTERVAL '5' SECOND where the table is made"
+        )
+    fields = []
+    for name, type_ in zip(names, types, strict=True):
+        if name == query.time:
+            fields.append(pa.field(name, pa.int64()))
+            continue
+        try:
+            fields.append(pa.field(name, to_arrow_type(type_)))
+        except ValueError:
+            if name in kept_names(query):
+                raise ColumnError(f"column {name!r} of the table is {type_}, which has no Arrow type; cast it") from None
+    return pa.schema(fields), "LTZ" in j_type.asSummaryString() or "LOCAL TIME ZONE" in j_type.asSummaryString()
+
+
+def kept_names(query: Query) -> set[str]:
+    """The columns that a query reads."""
+    attribute = getattr(query.window, "attribute", None)
+    inputs = {name for each in query.aggregates.values() for name in each.columns}
+    return {*query.by, query.time, *inputs} | ({attribute} if attribute else set())
+
+
+def _slices(
+    bound: BoundQuery, environment: Any, zoned: bool, push_down: bool | str
+) -> tuple[Slices | None, str]:
+    """The slices that SQL may aggregate; else why it may not."""
+    query = bound.query
+    if push_down is False:
+        return None, "push_down=False"
+    windows: list[Any] = [window for _, window in query.windows]
+    if not all(isinstance(window, TimeWindow) for window in windows):
+        return None, f"{type(query.window).__name__} is not made of slices that are known beforehand; TimeWindow is"
+    if query.lateness or query.late != "drop" or query.early is not None:
+        return None, "Flink SQL drops late rows and shows nothing early: lateness, late and early need rows"
+    for name, monoid in bound.monoids.items():
+        sql = monoid.sql.on("flink") if monoid.sql is not None else None
+        if sql is None or monoid.fields is None or not all(f.dtype.str[1:] in _SQL and not f.width for f in monoid.fields):
+            return None, f"aggregate {name!r} ({monoid.name}) has no SQL form for Flink"
+        if push_down is not True and monoid.sql is not None and not monoid.sql.exact:
+            return None, f"aggregate {name!r} ({monoid.name}) would be rounded more in SQL; ask for it with push_down=True"
+    first = windows[0].offset
+    length = reduce(gcd, [n for w in windows for n in (w.range, w.slide, abs(w.offset - first))])
+    slices = Slices(length, first % length)
+    if length % MILLISECOND or slices.offset % MILLISECOND:
+        return None, "the slices are not whole milliseconds, Flink's unit"
+    zone = environment.get_config().get_local_timezone()
+    if zoned and zone not in ("UTC", "Etc/UTC", "Z", "GMT") and 900_000_000 % length:
+        return None, f"Flink SQL would align the slices to the session's time zone, {zone}"
+    return slices, ""
+
+
+def _slice_sql(bound: BoundQuery, view: str, slices: Slices, zoned: bool) -> str:
+    query = bound.query
+    time = _quoted(query.time)
+    keys = [_quoted(name) for name in query.by]
+    fields = []
+    for name, monoid in bound.monoids.items():
+        assert monoid.sql is not None and monoid.fields is not None
+        expressions = monoid.sql.on("flink")
+        assert expressions is not None
+        columns = [_quoted(column) for column in bound.inputs(name)]
+        for field in monoid.fields:
+            expression = expressions[field.name].format(*columns)
+            fields.append(f"CAST({expression} AS {_SQL[field.dtype.str[1:]]}) AS {_quoted(f'{name}.{field.name}')}")
+    chosen = ", ".join([*keys, f"window_time AS {time}", *fields])
+    # A row behind the watermark is late, also while its slice is still open.
+    rows = f"SELECT * FROM {_quoted(view)} WHERE CURRENT_WATERMARK({time}) IS NULL OR {time} > CURRENT_WATERMARK({time})"
+    inner = f"{view}_rows"
+    offset = f", {_interval(slices.offset)}" if slices.offset else ""
+    return (
+        f"WITH {_quoted(inner)} AS ({rows}) SELECT {chosen} "
+        f"FROM TABLE(TUMBLE(TABLE {_quoted(inner)}, DESCRIPTOR({time}), {_interval(slices.length)}{offset})) "
+        f"GROUP BY {', '.join([*keys, 'window_start', 'window_end', 'window_time'])}"
+    )
+
+
+def _partial_schema(bound: BoundQuery) -> pa.Schema:
+    fields = [bound.schema.field(name) for name in bound.query.by]
+    fields.append(pa.field(bound.query.time, pa.int64()))
+    for name, monoid in bound.monoids.items():
+        fields += [pa.field(f"{name}.{field.name}", pa.from_numpy_dtype(field.dtype)) for field in monoid.fields or ()]
+    return pa.schema(fields)
+
+
+def _as_table(environment: StreamTableEnvironment, result: Any, bound: BoundQuery, zoned: bool) -> Table:
+    """The windows as a table whose bounds have the type of the time attribute."""
+    name = f"windrow_output_{next(_numbers)}"
+    environment.create_temporary_view(name, environment.from_data_stream(result))
+    temporal = not isinstance(bound.query.window, CountWindow | DeltaWindow)
+    columns = []
+    for field in bound.output_schema.names:
+        quoted = _quoted(field)
+        if temporal and field in ("window_start", "window_end"):
+            columns.append(f"{_timestamp(quoted, zoned)} AS {quoted}")
+        else:
+            columns.append(quoted)
+    return environment.sql_query(f"SELECT {', '.join(columns)} FROM {_quoted(name)}")
+
+
+def _timestamp(micros: str, zoned: bool) -> str:
+    millis = f"({micros} / 1000)"
+    if zoned:
+        return f"TO_TIMESTAMP_LTZ({millis}, 3)"
+    days = f"CAST(FLOOR(CAST({millis} AS DOUBLE) / 86400000) AS INT)"
+    return (
+        f"TIMESTAMPADD(SECOND, CAST(({millis} - CAST({days} AS BIGINT) * 86400000) / 1000 AS INT), "
+        f"TIMESTAMPADD(DAY, {days}, TIMESTAMP '1970-01-01 00:00:00.000'))"
+        f" + CAST(MOD({millis} + 86400000000000, 1000) AS INT) * INTERVAL '0.001' SECOND"
+    )
+
+
+def _interval(micros: int) -> str:
+    seconds, millis = divmod(micros // MILLISECOND, 1000)
+    return f"INTERVAL '{seconds}.{millis:03d}' SECOND({max(2, len(str(seconds)))}, 3)"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,191 @@
+"""Batch: every plan gives the rows that the in-process engine gives, and those that Spark's own window() gives."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import windrow as wr
+from windrow.errors import AggregateError, ColumnError, QueryError, TimeColumnError
+from windrow_spark import register, windowed
+
+ROWS = """
+    select case when id % 7 = 0 then null else concat('plug ', id % 5) end as plug,
+           timestamp_micros(-3000000 + id * 300000 - (id % 3) * 1000000 + case when id > 300 then 60000000 else 0 end) as ts,
+           case when id % 11 = 0 then null when id = 400 then double('nan') else cast((id * 7919) % 1000 as double) / 8 end as load,
+           cast((id * 31) % 97 as decimal(10, 2)) as price, id % 13 as n, cast(id as double) as meter, id
+    from range(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> DataFrame:
+    """Ties, disorder, a gap, nulls, a NaN, times before the epoch."""
+    return spark.sql(ROWS).cache()
+
+
+def answer(frame: DataFrame, query: wr.Query, data: pa.Table) -> pa.Table:
+    """What Spark answers, in the order and with the types of an answer in process."""
+    bound = query.bind(data.schema)
+    return bound.sort(frame.toArrow().rename_columns(bound.output_schema.names)).cast(bound.output_schema)
+
+
+def mean_of_squares() -> wr.Aggregate:
+    @wr.aggregate_type(partial={"total": "f8", "n": "i8"}, identity=(0.0, 0))
+    class MeanOfSquares:
+        def lift(x):
+            return x * x, 1
+
+        def combine(a, b):
+            return a[0] + b[0], a[1] + b[1]
+
+        def lower(p):
+            return p[0] / p[1]
+
+    return MeanOfSquares("load")
+
+
+EXACT = {
+    "peak": wr.Max("load"), "low": wr.Min("n"), "n": wr.Count(), "loads": wr.Count("load"), "total": wr.Sum("n"), "latest": wr.Max("ts"),
+}  # fmt: skip
+ROUNDED = {"mean": wr.Mean("load"), "sum": wr.Sum("load"), "spread": wr.Std("load")}
+OTHERS = {
+    "first": wr.First("id"), "price": wr.Sum("price"), "median": wr.Median("load"), "where": wr.ArgMax("load", "plug"),
+    "ids": wr.Collect("id"), "top": wr.TopK("n", 3),
+}  # fmt: skip
+MANY = [wr.TimeWindow("10s", "1s"), wr.TimeWindow("7s", "3s", "500ms"), wr.TimeWindow("2s", "5s")]
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        (wr.Query("plug", window=MANY[0], aggregates=EXACT), {}),  # pushed down
+        (wr.Query("plug", window=MANY[1], aggregates=EXACT | ROUNDED), {"pushdown": True}),
+        (wr.Query(["plug", "n"], window=MANY, aggregates={"peak": wr.Max("load")}), {}),
+        (wr.Query("plug", window=MANY[0], aggregates=EXACT | ROUNDED | OTHERS), {}),
+        (wr.Query(window=MANY[0], aggregates=OTHERS), {}),  # ranges of eight windows
+        (wr.Query(window=MANY, aggregates=ROUNDED), {"parallel": 3}),
+        (wr.Query("plug", window=MANY[1], aggregates=EXACT), {"parallel": 5}),
+        (wr.Query("plug", window=MANY[1], aggregates=EXACT), {"parallel": "measure"}),
+        (wr.Query("plug", window=wr.CountWindow(7, 3), aggregates=OTHERS | EXACT), {}),
+        (wr.Query("plug", window=wr.SessionWindow("1s"), aggregates=OTHERS), {}),
+        (wr.Query("plug", window=wr.SlideByTuple("9s", 4), aggregates=OTHERS), {}),
+        (wr.Query("plug", window=wr.SlideByTime(9, "4s"), aggregates=OTHERS), {}),
+        (wr.Query("plug", "id", window=wr.DeltaWindow("meter", 20.0, 5.0), aggregates=OTHERS), {}),
+        (wr.Query("plug", window=wr.PolicyWindow(valid=lambda r: r.n < 9), aggregates={"n": wr.Count(), "ids": wr.Collect("id")}), {}),
+        (wr.Query("plug", window=MANY[0], aggregates={"own": mean_of_squares()}), {}),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else type(value.window).__name__,
+)  # fmt: skip
+def test_every_plan_gives_the_answer_of_the_process(
+    rows: DataFrame, query: wr.Query, options: dict[str, Any]
+) -> None:
+    data = rows.orderBy("ts", "id").toArrow()
+    expected = wr.aggregate(data, query)
+    got = answer(windowed(rows, query, **options), query, data)
+    assert_same(got, expected)
+
+
+def assert_same(got: pa.Table, expected: pa.Table) -> None:
+    """Equal to the last bit, except sums of doubles, which may be grouped differently."""
+    assert got.schema.names == expected.schema.names
+    assert got.num_rows == expected.num_rows > 0
+    for name in expected.schema.names:
+        ours, theirs = got.column(name).to_pylist(), expected.column(name).to_pylist()
+        if pa.types.is_floating(expected.schema.field(name).type):
+            ours, theirs = ([float("nan") if x is None else x for x in each] for each in (ours, theirs))
+            assert got.column(name).null_count == expected.column(name).null_count
+            assert ours == pytest.approx(theirs, rel=1e-12, abs=1e-9, nan_ok=True), name
+        else:
+            assert ours == theirs, name
+
+
+def test_same_rows_as_sparks_own_windows(rows: DataFrame) -> None:
+    """The same keys, bounds and values as groupBy(window(…)), for data with gaps, ties and disorder."""
+    rows = rows.filter("id <> 400")  # Spark's min skips NaN
+    aggregates = {
+        "peak": wr.Max("load"),
+        "low": wr.Min("load"),
+        "total": wr.Sum("n"),
+        "n": wr.Count(),
+        "mean": wr.Mean("n"),
+    }
+    query = wr.Query("plug", window=wr.TimeWindow("10s", "1s"), aggregates=aggregates)
+    same = [F.max("load"), F.min("load"), F.sum("n"), F.count("*"), F.avg("n")]
+    native = rows.groupBy("plug", F.window("ts", "10 seconds", "1 second").alias("w")).agg(*same)
+    native = native.select("plug", "w.start", "w.end", *native.columns[2:])
+    data = rows.toArrow()
+    assert_same(answer(windowed(rows, query), query, data), answer(native, query, data))
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "says"),
+    [
+        (
+            wr.Query("plg", window=MANY[0], aggregates=EXACT),
+            ColumnError,
+            "no column 'plg' .key.; did you mean 'plug'",
+        ),
+        (wr.Query("plug", "plug", window=MANY[0], aggregates=EXACT), TimeColumnError, "'plug' is a string"),
+        (wr.Query("plug", window=MANY[0], aggregates={"s": wr.Sum("plug")}), AggregateError, "plug"),
+        (wr.Query("parts", window=MANY[0], aggregates={"n": wr.Count()}), ColumnError, "'parts' is a list"),
+        (
+            wr.Query("plug", window=MANY[0], aggregates={"v": wr.Max("v")}),
+            ColumnError,
+            "'v' is a variant.*cast",
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_mistakes_are_told_before_a_job_starts(
+    rows: DataFrame, query: wr.Query, error: type[Exception], says: str
+) -> None:
+    odd = rows.withColumn("parts", F.split("plug", " ")).withColumn("v", F.parse_json(F.lit("1")))
+    with pytest.raises(error, match=says):
+        windowed(odd, query)
+
+
+def test_options_are_checked(rows: DataFrame) -> None:
+    with pytest.raises(QueryError, match="no form in Spark's SQL"):
+        windowed(rows, wr.Query("plug", window=MANY[0], aggregates={"m": wr.Median("load")}), pushdown=True)
+    with pytest.raises(QueryError, match="needs a TimeWindow, not CountWindow"):
+        windowed(rows, wr.Query("plug", window=wr.CountWindow(3), aggregates={"n": wr.Count()}), parallel=4)
+    with pytest.raises(QueryError, match=r"needs a windrow\.Query, not dict"):
+        windowed(rows, {})
+
+
+def test_names_and_zones_of_sparks_own(spark: SparkSession) -> None:
+    """A column with a dot in its name; a time without zone; the session's zone changes what is shown, not what is computed."""
+    frame = spark.sql(
+        "select 'a' as `the.key`, timestamp_ntz '2024-03-10 02:30:00' as `t.s`, timestamp '2024-03-10 12:00:00' as z"
+    )
+    by_ntz = wr.Query("the.key", "t.s", window=wr.TimeWindow("1h"), aggregates={"last": wr.Max("z")})
+    for pushdown in (False, True):
+        found = windowed(frame, by_ntz, pushdown=pushdown)
+        assert [kind for _, kind in found.dtypes] == ["string", "timestamp_ntz", "timestamp_ntz", "timestamp"]
+        row = found.selectExpr("*", "string(window_start) as shown").first()
+        assert (row["the.key"], row.shown) == ("a", "2024-03-10 02:00:00")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+        by_z = wr.Query(time="z", window=wr.TimeWindow("1d"), aggregates={"n": wr.Count()})
+        shown = windowed(frame, by_z).selectExpr("string(window_start)").first()[0]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert shown == "2024-03-09 19:00:00"
+
+
+def test_sql(spark: SparkSession, rows: DataFrame) -> None:
+    register(spark)
+    rows.createOrReplaceTempView("loads")
+    query = wr.Query("plug", window=MANY[0], aggregates={"peak": wr.Max("load"), "n": wr.Count()})
+    found = spark.sql(
+        f"select * from windrow(table(loads) partition by plug order by ts, query => '{query.to_json()}')"
+    )
+    assert found.schema == windowed(rows, query).schema
+    data = rows.orderBy("ts", "id").toArrow()
+    assert_same(answer(found, query, data), wr.aggregate(data, query))
+    wrong = wr.Query("x", window=MANY[0], aggregates={"n": wr.Count()})
+    with pytest.raises(Exception, match="no column 'x'"):
+        spark.sql(f"select * from windrow(table(loads) partition by plug, query => '{wrong.to_json()}')")

@@ -1,0 +1,90 @@
+"""A standalone cluster of a master and two workers, started from the pip package, on loopback; an executor is killed."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from crash_job import run
+from pyspark.sql import SparkSession
+from test_crashes import commits, make_rows, windows
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("WINDROW_LONG"), reason="takes minutes: set WINDROW_LONG=1"
+)
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    # No PYTHONPATH: what executors know of windrow, they have from the job.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env |= {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    launch = [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), "org.apache.spark.deploy."]
+    daemons = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    for name in "ab":
+        folder = str(tmp_path / f"worker-{name}")
+        daemons.append(
+            [
+                "worker.Worker",
+                "--host",
+                "127.0.0.1",
+                "-c",
+                "1",
+                "-m",
+                "1g",
+                "--webui-port",
+                "0",
+                "-d",
+                folder,
+                url,
+            ]
+        )
+    started = []
+    with (tmp_path / "daemons.log").open("wb") as log:
+        for daemon in daemons:
+            command = [launch[0], launch[1] + daemon[0], *daemon[1:]]
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True))
+        yield url
+        for each in started:
+            os.killpg(each.pid, signal.SIGTERM)
+            each.wait()
+
+
+def test_a_cluster_gives_the_same_rows_even_if_an_executor_dies(
+    spark: SparkSession, master: str, tmp_path: Path
+) -> None:
+    folder, here = tmp_path / "cluster", tmp_path / "here"
+    make_rows(spark, folder, files=6)
+    shutil.copytree(folder / "rows", here / "rows")
+    run(spark, here)
+    script = [sys.executable, str(Path(__file__).with_name("cluster_job.py")), master, str(folder)]
+    with (tmp_path / "job.log").open("wb") as log:
+        job = subprocess.Popen(script, stdout=log, stderr=log)
+        while job.poll() is None and commits(folder) < 2:
+            time.sleep(0.1)
+        assert job.poll() is None, (tmp_path / "job.log").read_text()[-3000:]
+        os.kill(executors(tmp_path)[0], signal.SIGKILL)
+        assert job.wait(timeout=400) == 0, (tmp_path / "job.log").read_text()[-3000:]
+    assert windows(spark, folder).equals(windows(spark, here))
+    assert spark.read.parquet(str(folder / "batch")).count() > 0
+
+
+def executors(folder: Path) -> list[int]:
+    """The executors that the workers of this test have started."""
+    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    mine = [
+        line for line in listed.splitlines() if "CoarseGrainedExecutorBackend" in line and str(folder) in line
+    ]
+    return [int(found.group()) for line in mine if (found := re.search(r"\d+", line))]

@@ -1,0 +1,186 @@
+"""Streaming: what the sink gets, and what `remaining` adds, are together the answer of the in-process engine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import windrow as wr
+from windrow.errors import QueryError, StoreError, TimeColumnError
+from windrow_spark import inspect_state, remaining, split_late, windowed
+
+# Two files in order of time with a little disorder, an idle plug, nulls; one row comes far too late.
+FILES = """
+    select case when id % 7 = 0 then null when id < 40 then 'idle' else concat('plug ', id % 5) end as plug,
+           timestamp_micros(1700000000000000 + id * 250000 - (id % 4) * 900000
+                            - case when id = 301 then 60000000 else 0 end) as ts,
+           case when id % 11 = 0 then null else cast((id * 7919) % 1000 as double) / 8 end as load, id
+    from range({first}, {last}, 1, 1)
+"""
+TIME = wr.TimeWindow("10s", "1s")
+
+
+class Files:
+    """A folder of rows, one file per micro-batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        for first in range(0, 400, 200):
+            self.add(spark.sql(FILES.format(first=first, last=first + 200)))
+
+    def add(self, rows: DataFrame) -> None:
+        rows.coalesce(1).write.mode("append").parquet(str(self.folder / "rows"))
+
+    def rows(self) -> DataFrame:
+        return self.spark.read.parquet(str(self.folder / "rows"))
+
+    def stream(self) -> DataFrame:
+        read = (
+            self.spark.readStream.schema(self.rows().schema)
+            .option("maxFilesPerTrigger", 1)
+            .option("latestFirst", "false")
+        )
+        return read.parquet(str(self.folder / "rows")).withWatermark("ts", "2 seconds")
+
+    def start(self, frame: DataFrame, name: str) -> Any:
+        writer = frame.writeStream.option("checkpointLocation", self.checkpoint(name)).trigger(
+            availableNow=True
+        )
+        return writer.format("parquet").option("path", str(self.folder / f"out_{name}")).start()
+
+    def run(self, frame: DataFrame, name: str) -> Any:
+        """Everything that is final is written; the query's progress."""
+        query = self.start(frame, name)
+        query.awaitTermination()
+        return query.recentProgress
+
+    def written(self, name: str) -> DataFrame:
+        return self.spark.read.parquet(str(self.folder / f"out_{name}"))
+
+    def checkpoint(self, name: str) -> str:
+        return str(self.folder / f"checkpoint_{name}")
+
+
+@pytest.fixture(scope="module")
+def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Files]:
+    yield Files(spark, tmp_path_factory.mktemp("stream"))
+
+
+def on_time(rows: DataFrame) -> pa.Table:
+    return rows.filter("id <> 301").orderBy("ts", "id").toArrow()
+
+
+def final(windows: pa.Table, data: pa.Table) -> pa.Table:
+    watermark = pc.subtract(pc.max(data.column("ts")), pa.scalar(2_000_000, pa.duration("us")))
+    return windows.filter(pc.less_equal(windows.column("window_end"), watermark))
+
+
+def test_a_stream_and_what_remains_are_the_answer(files: Files) -> None:
+    """Late rows go aside; the watermark finishes windows exactly, also those of idle plugs; the rest is in the checkpoint."""
+    aggregates = {"peak": wr.Max("load"), "n": wr.Count(), "first": wr.First("id")}
+    query = wr.Query("plug", window=TIME, aggregates=aggregates, late="side")
+    progress = files.run(windowed(files.stream(), query, buckets=3), "side")
+    data = on_time(files.rows())
+    expected = wr.aggregate(data, query)
+    bound = query.bind(data.schema)
+
+    windows, late = split_late(files.written("side"))
+    assert late.columns == files.rows().columns
+    assert [row.id for row in late.collect()] == [301]
+    finished = bound.sort(windows.toArrow()).cast(expected.schema)
+    assert finished.equals(final(expected, data))
+
+    rest = remaining(files.stream(), query, files.checkpoint("side")).toArrow().cast(expected.schema)
+    assert bound.sort(pa.concat_tables([finished, rest])).equals(expected)
+
+    facts = inspect_state(files.checkpoint("side"), query, files.stream()).toPandas()
+    assert (
+        facts.open_windows.sum() == rest.num_rows and facts.late_rows.sum() == 1 and (facts.bytes > 0).all()
+    )
+    assert inspect_state(files.checkpoint("side")).count() == len(facts)
+
+    metrics = [next(iter(each["observedMetrics"].values())) for each in progress]
+    assert sum(each.windows or 0 for each in metrics) == finished.num_rows
+    assert sum(each.late_rows or 0 for each in metrics) == 1
+
+
+def test_all_windows_stream(files: Files) -> None:
+    windows = {
+        "count": wr.CountWindow(7, 3),
+        "session": wr.SessionWindow("1s"),
+        "tuples": wr.SlideByTuple("9s", 4),
+        "times": wr.SlideByTime(9, "4s"),
+        "delta": wr.DeltaWindow("ts", "9s", "4s"),
+        "policy": wr.PolicyWindow(valid=at_most_nine),
+        "several": [TIME, wr.TimeWindow("7s", "3s", "500ms")],
+    }
+    aggregates = {"ids": wr.Collect("id"), "n": wr.Count()}
+    queries = {
+        name: wr.Query("plug", window=window, aggregates=aggregates) for name, window in windows.items()
+    }
+    running = [
+        files.start(windowed(files.stream(), query, buckets=2), name) for name, query in queries.items()
+    ]
+    for each in running:
+        each.awaitTermination()
+    data = on_time(files.rows())
+    for name, query in queries.items():
+        expected = wr.aggregate(data, query)
+        got = files.written(name).toArrow().cast(expected.schema)
+        rest = remaining(files.stream(), query, files.checkpoint(name)).toArrow().cast(expected.schema)
+        assert got.num_rows > rest.num_rows, name
+        assert query.bind(data.schema).sort(pa.concat_tables([got, rest])).equals(expected), name
+
+
+def at_most_nine(result: Any) -> bool:
+    return bool(result.n < 9)
+
+
+def test_a_checkpoint_belongs_to_its_query(files: Files) -> None:
+    query = wr.Query("plug", window=TIME, aggregates={"n": wr.Count()})
+    files.run(windowed(files.stream(), query), "own")
+    files.add(files.spark.sql(FILES.format(first=400, last=500)))
+    other = wr.Query("plug", window=wr.TimeWindow("20s", "1s"), aggregates={"n": wr.Count()})
+    for refused, why in [
+        (windowed(files.stream(), other), "FingerprintMismatch.*window was .*10s.* and is .*20s"),
+        (windowed(files.stream(), query, buckets=5), "FingerprintMismatch.*buckets=16.*buckets=5"),
+    ]:
+        with pytest.raises(Exception, match=why):
+            files.run(refused, "own")
+    with pytest.raises(StoreError, match="no state of a windrow stream"):
+        inspect_state(str(files.folder / "nowhere"))
+
+
+def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:
+    query = wr.Query("plug", window=TIME, aggregates={"n": wr.Count()})
+    bare = files.spark.readStream.schema(files.rows().schema).parquet(str(files.folder / "rows"))
+    with pytest.raises(TimeColumnError, match=r"no watermark.*withWatermark"):
+        windowed(bare, query)
+    with pytest.raises(TimeColumnError, match="its watermark is on 'ts'"):
+        windowed(files.stream(), wr.Query("plug", "id", window=TIME, aggregates={"n": wr.Count()}))
+    with pytest.raises(QueryError, match="'late' is taken"):
+        windowed(files.stream(), wr.Query("plug", window=TIME, aggregates={"late": wr.Count()}, late="side"))
+    with pytest.raises(QueryError, match="buckets"):
+        windowed(files.stream(), query, buckets=0)
+
+
+def test_pushed_down_slices_stream(files: Files) -> None:
+    """Spark's own streaming aggregation makes the slices, ours slides over them, in one query."""
+    aggregates = {"peak": wr.Max("load"), "n": wr.Count(), "total": wr.Sum("id")}
+    windows = [TIME, wr.TimeWindow("7s", "3s", "500ms")]
+    query = wr.Query("plug", window=windows, aggregates=aggregates)
+    files.run(windowed(files.stream(), query, pushdown=True), "slices")
+    data = (
+        files.rows().orderBy("ts", "id").toArrow()
+    )  # by Spark's rule the late row is not late: its slice comes with the second file's
+    expected = final(wr.aggregate(data, query), data)
+    got = query.bind(data.schema).sort(files.written("slices").toArrow().cast(expected.schema))
+    assert got.equals(expected)
+    with pytest.raises(QueryError, match="pushdown=True in a stream"):
+        windowed(
+            files.stream(), wr.Query("plug", window=TIME, aggregates=aggregates, late="side"), pushdown=True
+        )

@@ -1,0 +1,62 @@
+"""Batch: Spark shuffles and sorts, the operator slides.
+
+Three plans give the same rows. *Rows*: every row goes to Python, sorted by key and time. *Slices*: Spark computes the
+partials of slices first (:mod:`windrow_spark.slices`). *Ranges*: the time of a key is cut into ranges that different
+tasks compute (:mod:`windrow_spark.ranges`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from windrow import Query
+from windrow_spark.schemas import Plan, as_spark_has
+from windrow_spark.sorted_rows import SortedRows
+
+Batches = Iterator[pa.RecordBatch]
+OUTPUT_ROWS = 1 << 16
+
+
+def by_rows(frame: Any, plan: Plan) -> Any:
+    """Windows of a batch DataFrame, every row through Python."""
+    rows = frame.select(*map(column, plan.schema.names))
+    return sorted_through(rows, plan.query.by, plan.query.time, task(plan.query, plan.schema), plan.output)
+
+
+def sorted_through(
+    frame: Any, by: Sequence[str], time: str, task: Any, output: Any, partitions: Any = None
+) -> Any:
+    """The DataFrame through a task, sorted by keys and time, all rows of a key in one partition.
+
+    Columns travel under numbers, since PySpark cannot send one whose name has a dot.
+    """
+    names = list(frame.columns)
+    rows = frame.toDF(*(f"c{number}" for number in range(len(names))))
+    keys = [f"c{names.index(name)}" for name in by]
+    if partitions is not None:
+        number, key = partitions
+        rows = rows.repartitionById(number, F.pmod(F.col(f"c{names.index(key)}"), F.lit(number)).cast("int"))
+    else:
+        rows = rows.repartition(*keys) if keys else rows.repartition(1)
+    return rows.sortWithinPartitions(*keys, f"c{names.index(time)}").mapInArrow(task, output)
+
+
+def task(query: Query, schema: pa.Schema, partials: pa.Schema | None = None) -> Callable[[Batches], Batches]:
+    """What each task does with its sorted rows, or partials."""
+
+    def windows(batches: Iterable[pa.RecordBatch]) -> Batches:
+        filled = (batch for batch in batches if batch.num_rows)
+        for table in SortedRows(query, schema, partials).windows(filled):
+            yield from as_spark_has(table).combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
+
+    return windows
+
+
+def column(name: str) -> Any:
+    """The column of exactly this name, dots and all."""
+    escaped = name.replace("`", "``")
+    return F.col(f"`{escaped}`")

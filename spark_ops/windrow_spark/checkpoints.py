@@ -1,0 +1,111 @@
+"""What a checkpoint holds: the windows that are still open, and a look into the state.
+
+Both read the state of the last finished micro-batch with Spark's state reader. They change nothing, and the stream may go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from windrow import Operator, Query
+from windrow.errors import StoreError
+from windrow.state.pages import HEADER, MemoryPages
+from windrow_spark.batch import OUTPUT_ROWS
+from windrow_spark.buckets import HEADER_STATE, PAGES_STATE
+from windrow_spark.schemas import as_spark_has, plan
+
+INSPECTED = (
+    "bucket int, keys long, open_windows long, pages long, bytes long, watermark timestamp, late_rows long"
+)
+
+
+def remaining(frame: Any, query: Query, checkpoint: str) -> Any:
+    """The windows that were not final when a stream stopped, as a batch DataFrame: with them the answer is complete.
+
+    ``frame`` is the DataFrame that the stream read (only its columns matter), ``checkpoint`` the stream's checkpoint.
+
+    >>> rest = remaining(rows, query, "/checkpoints/plugs")                        # doctest: +SKIP
+    """
+    planned = plan(query, frame, all_columns=query.late == "side")
+    flushed = _per_bucket(lambda operator, _, __: operator.flush(), query, planned.schema)
+    return _pages(checkpoint, frame.sparkSession).mapInArrow(flushed, planned.output)
+
+
+def inspect_state(checkpoint: str, query: Query | None = None, frame: Any = None) -> Any:
+    """The state in a checkpoint, bucket by bucket: pages and bytes; given the query and the rows' DataFrame, also its
+    keys, open windows, watermark and late rows."""
+    pages = _pages(checkpoint, SparkSession.active() if frame is None else frame.sparkSession)
+    if query is None or frame is None:
+        return pages.groupBy("bucket").agg(
+            F.count("*").alias("pages"), F.sum(F.length("page")).cast("long").alias("bytes")
+        )
+    planned = plan(query, frame, all_columns=query.late == "side")
+    return pages.mapInArrow(_per_bucket(_facts, query, planned.schema), INSPECTED)
+
+
+def _facts(operator: Operator, bucket: int, pages: MemoryPages) -> pa.Table:
+    watermark = operator.watermark if abs(operator.watermark) < 1 << 61 else None
+    late_rows = operator.late_rows
+    windows = operator.flush()
+    by = list(operator.query.by)
+    keys = windows.group_by(by).aggregate([]).num_rows if by else min(windows.num_rows, 1)
+    return pa.table(
+        {
+            "bucket": pa.array([bucket], pa.int32()),
+            "keys": [keys],
+            "open_windows": [windows.num_rows],
+            "pages": [len(pages.held)],
+            "bytes": [sum(map(len, pages.held.values()))],
+            "watermark": pa.array([watermark], pa.timestamp("us", "UTC")),
+            "late_rows": [late_rows],
+        }
+    )
+
+
+def _pages(checkpoint: str, spark: SparkSession) -> Any:
+    """All pages of all buckets, those of a bucket next to each other."""
+
+    def states(name: str) -> Any:
+        return spark.read.format("statestore").option("stateVarName", name).load(checkpoint)
+
+    try:
+        header, pages = states(HEADER_STATE), states(PAGES_STATE)
+    except PySparkException as cause:
+        raise StoreError(
+            f"{checkpoint!r} has no state of a windrow stream ({str(cause).splitlines()[0]}); "
+            "give the checkpointLocation of a query that has finished a micro-batch"
+        ) from None
+    bucket = F.col("key.bucket").alias("bucket")
+    headers = header.select(bucket, F.lit(HEADER).alias("name"), F.col("value.page").alias("page"))
+    others = pages.select(
+        bucket, F.col("user_map_key.name").alias("name"), F.col("user_map_value.page").alias("page")
+    )
+    return headers.unionByName(others).repartition("bucket").sortWithinPartitions("bucket")
+
+
+def _per_bucket(
+    answer: Callable[[Operator, int, MemoryPages], pa.Table], query: Query, schema: pa.Schema
+) -> Any:
+    def answers(batches: Any) -> Any:
+        bucket, pages = None, MemoryPages()
+
+        def finished() -> Any:
+            if bucket is not None:
+                table = answer(Operator.open(query, schema, pages), bucket, pages)
+                yield from as_spark_has(table).combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
+
+        for batch in batches:
+            for number, name, page in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if number != bucket:
+                    yield from finished()
+                    bucket, pages = number, MemoryPages()
+                pages.commit({name: page}, [])
+        yield from finished()
+
+    return answers

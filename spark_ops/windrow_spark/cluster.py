@@ -1,0 +1,54 @@
+"""Sessions and clusters: the settings that streams need, and the library on the executors, in one line each."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import windrow
+
+_STATE_STORE = "spark.sql.streaming.stateStore."
+
+
+def session_conf() -> dict[str, str]:
+    """Settings for streams: state in RocksDB, and only its changes in checkpoints.
+
+    >>> for name, value in session_conf().items():                                  # doctest: +SKIP
+    ...     builder = builder.config(name, value)
+    """
+    return {
+        f"{_STATE_STORE}providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        f"{_STATE_STORE}rocksdb.changelogCheckpointing.enabled": "true",
+    }
+
+
+def prepare(spark: Any) -> Any:
+    """Make a session ready for windrow: settings for streams, and this library on all executors. Returns the session.
+
+    Works for a classic session and through Spark Connect. On a cluster whose machines have windrow installed only the
+    settings are needed: ``session_conf()``.
+
+    >>> spark = prepare(SparkSession.builder.getOrCreate())                         # doctest: +SKIP
+    """
+    for name, value in session_conf().items():
+        spark.conf.set(name, value)
+    spark.addArtifacts(str(library_archive()), pyfile=True)
+    return spark
+
+
+def library_archive(folder: Path | None = None) -> Path:
+    """This library as a zip file that ``--py-files`` and ``addArtifacts`` take.
+
+    >>> library_archive().name.startswith("windrow-")
+    True
+    """
+    place = Path(tempfile.mkdtemp(prefix="windrow-")) if folder is None else folder
+    archive = place / f"windrow-{windrow.__version__}.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
+        for package in (Path(windrow.__file__).parent, Path(__file__).parent):
+            for source in sorted(package.rglob("*")):
+                if source.is_file() and "__pycache__" not in source.parts:
+                    written.write(source, Path(package.name) / source.relative_to(package))
+    return archive

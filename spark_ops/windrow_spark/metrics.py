@@ -1,0 +1,80 @@
+"""What streams do, micro-batch by micro-batch: windows, late rows, bytes of state.
+
+>>> listener = Metrics()
+>>> spark.streams.addListener(listener)                                             # doctest: +SKIP
+>>> listener.totals()
+{'windows': 0, 'late_rows': 0, 'bytes_written': 0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQueryListener
+
+from windrow_spark.streaming import METRICS
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One micro-batch of one stream."""
+
+    stream: str
+    batch: int
+    rows: int
+    windows: int
+    late_rows: int
+    bytes_written: int
+    """What the operators wrote to the state store: new slices, not whole windows."""
+    state_rows: int
+    state_bytes: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"batch {self.batch}: {self.rows:,} rows → {self.windows:,} windows, {self.late_rows:,} late, "
+            f"{self.bytes_written:,} bytes of state written, {self.seconds:.1f} s"
+        )
+
+
+class Metrics(StreamingQueryListener):
+    """Collects what each micro-batch of windrow did; ``tell`` is called with each, ``print`` shows a line."""
+
+    def __init__(self, tell: Callable[[Measured], None] | None = None) -> None:
+        self.batches: list[Measured] = []
+        self.tell = tell
+
+    def totals(self) -> dict[str, int]:
+        names = ("windows", "late_rows", "bytes_written")
+        return {name: sum(getattr(batch, name) for batch in self.batches) for name in names}
+
+    def onQueryStarted(self, event: Any) -> None:
+        pass
+
+    def onQueryProgress(self, event: Any) -> None:
+        progress = event.progress
+        for name, found in (progress.observedMetrics or {}).items():
+            if name.startswith(METRICS):
+                operators = progress.stateOperators
+                measured = Measured(
+                    stream=progress.name or str(progress.id),
+                    batch=progress.batchId,
+                    rows=progress.numInputRows,
+                    windows=found["windows"] or 0,
+                    late_rows=found["late_rows"] or 0,
+                    bytes_written=found["bytes_written"] or 0,
+                    state_rows=sum(each.numRowsTotal for each in operators),
+                    state_bytes=sum(each.memoryUsedBytes for each in operators),
+                    seconds=progress.durationMs.get("triggerExecution", 0) / 1000,
+                )
+                self.batches.append(measured)
+                if self.tell is not None:
+                    self.tell(measured)
+
+    def onQueryIdle(self, event: Any) -> None:
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:
+        pass
