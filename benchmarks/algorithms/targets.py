@@ -89,7 +89,7 @@ def own_aggregate(rows: int, rounds: int) -> Iterator[Row]:
 
 def first_calls() -> Iterator[Row]:
     """The first call in a new process, without and with a compile cache, in seconds of the processor."""
-    for aggregate in ("Max()", "Mean()", "Sum()", "MomentSketch(q=0.0)"):
+    for aggregate in ("Max()", "Mean()", "Sum()", "MomentSketch()"):
         with tempfile.TemporaryDirectory() as cache:
             compiling, cached = (_first_call(aggregate, cache) for _ in range(2))
         yield _target(f"first call of {aggregate}: seconds", compiling, 5.0, most=True)

@@ -61,7 +61,9 @@ def against_polars(rows: int, keys: int, seconds: int, window: str, slide: str, 
         "polars group_by_dynamic": lambda: frame.group_by_dynamic(
             "ts", every=slide, period=window, group_by="plug", start_by="window"
         ).agg(results),
-        "polars rolling (a result per row)": lambda: frame.rolling("ts", period=window, group_by="plug").agg(results),
+        "polars rolling (a result per row)": lambda: frame.rolling("ts", period=window, group_by="plug").agg(
+            results
+        ),
     }
     contenders["windrow"]()
     measured: list[Row] = []
@@ -120,7 +122,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     quick = parser.parse_args().quick
     rows, console = 10_000_000 // (10 if quick else 1), Console()
-    cases = [(rows, 1, 36_000, "1h", "1s"), (rows, 10_000, 600, "1h", "1s"), (rows, 10_000, 36_000, "1h", "1m")]
+    cases = [
+        (rows, 1, 36_000, "1h", "1s"),
+        (rows, 10_000, 600, "1h", "1s"),
+        (rows, 10_000, 36_000, "1h", "1m"),
+    ]
     measured: list[Row] = []
     for case in track(cases, "against Polars"):
         measured += against_polars(*case, rounds=3)

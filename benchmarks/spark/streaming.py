@@ -15,11 +15,12 @@ import windrow as wr
 from benchmarks.spark.measure import Case
 from windrow_spark import windowed
 
-BATCHES = 5
+BATCHES = 6
+FILES = 2
 
 
 class Stream:
-    """A folder of files, a file a micro-batch."""
+    """A folder of files, two files a micro-batch."""
 
     def __init__(
         self, spark: SparkSession, folder: Path, name: str, rows: int, keys: int, per_second: int
@@ -30,14 +31,14 @@ class Stream:
             spark.sql(
                 f"""select id % {keys} as plug, timestamp_micros(1700000000000000 + id * {1_000_000 // per_second}) as ts,
                            cast((id * 7919) % 100003 as double) / 8 as load
-                    from range({number * rows}, {(number + 1) * rows}, 1, 1)"""
+                    from range({number * rows}, {(number + 1) * rows}, 1, {FILES})"""
             ).write.mode("append").option("maxRecordsPerFile", 0).parquet(self.path)
 
     def run(self, windows: Callable[[DataFrame], DataFrame], label: str) -> list[dict[str, Any]]:
         """The progress of every micro-batch with rows."""
         rows = (
             self.spark.readStream.schema("plug long, ts timestamp, load double")
-            .option("maxFilesPerTrigger", 1)
+            .option("maxFilesPerTrigger", FILES)
             .parquet(self.path)
         )
         frame = windows(rows.withWatermark("ts", "0 seconds"))
@@ -58,6 +59,10 @@ def peak(range: str, slide: str) -> wr.Query:
 
 def native(range: str, slide: str) -> Callable[[DataFrame], DataFrame]:
     return lambda frame: frame.groupBy("plug", F.window("ts", range, slide)).agg(F.max("load"))
+
+
+def identity(frame: DataFrame) -> DataFrame:
+    return frame.mapInArrow(lambda batches: batches, "plug long, ts timestamp, load double")
 
 
 def rows_per_second(progress: list[dict[str, Any]]) -> float:
@@ -84,6 +89,8 @@ def cases(spark: SparkSession, rows: int, folder: Path) -> list[Case]:
              lambda: rows_per_second(native_small()), 1000),
         Case("stream, rows per state row", lambda: 1e6 / state_rows(ours_small()), "groupBy(window)",
              lambda: 1e6 / state_rows(native_small()), 50),
+        Case("stream, 10 keys, to and from Python", lambda: rows_per_second(ours_ten()), "mapInArrow identity",
+             lambda: rows_per_second(ten.run(identity, "identity")), 0.4),
         Case("stream, 10 keys", lambda: rows_per_second(ours_ten()), "required rows/s", lambda: 600_000.0, 1),
         Case("stream, 10,000 keys", lambda: rows_per_second(ours_many()), "required rows/s", lambda: 300_000.0, 1),
     ]  # fmt: skip

@@ -42,7 +42,9 @@ def stored(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.T
     """In batches, with the state in a store; what was not committed is lost now and then, and done again."""
     pages = MemoryPages()
     operator = wr.Operator.open(query, rows.schema, pages)
-    found, pending, lost = [], [], []
+    found: list[pa.Table] = []
+    pending: list[pa.Table] = []
+    lost: list[tuple[pa.Table, int]] = []
     for batch, watermark in _batches(query, rows, random):
         lost.append((batch, watermark))
         pending += [operator.process(batch), operator.advance(watermark)]

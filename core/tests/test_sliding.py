@@ -304,6 +304,15 @@ def test_arrow_kinds(interpreted: Any) -> None:
     assert wr.sliding(pa.array([1.0, 5.0, 2.0, 0.0])[1:], wr.Max(), 2).to_pylist() == [5, 2]
 
 
+def test_data_frames_columns(interpreted: Any) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    got = wr.sliding(pandas.Series([1.0, math.nan, 2.0]), wr.Max(), 2)
+    assert isinstance(got, np.ndarray) and np.isnan(got).all()
+    nullable = pandas.Series([1, None, None], dtype="Int64")
+    assert wr.sliding(nullable, wr.Max(), 2).tolist() == [1, None]
+    assert wr.sliding(polars.Series([1, None, 3]), wr.Max(), 2).to_pylist() == [1, 3]
+
+
 def test_input_is_neither_copied_nor_changed(interpreted: Any) -> None:
     values = np.random.default_rng(4).normal(size=1000)
     values.flags.writeable = False

@@ -80,6 +80,8 @@ def read(values: Any) -> Series:
         return _from_arrow(values, None)
     if isinstance(values, np.ndarray):
         return _from_numpy(values)
+    if type(values).__module__.partition(".")[0] == "pandas":
+        return _from_pandas(values)
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         return _from_arrow(pa.chunked_array(values), None)
     if isinstance(values, list | tuple) and any(value is None for value in values):
@@ -114,6 +116,12 @@ def _from_arrow(column: pa.Array | pa.ChunkedArray, dtype: np.dtype[Any] | None)
     values, valid = arrow.to_numpy(column)
     type_ = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     return Series(readable(values), valid, type_, dtype)
+
+
+def _from_pandas(series: Any) -> Series:
+    if isinstance(series.dtype, np.dtype):
+        return _from_numpy(series.to_numpy())
+    return _from_arrow(pa.Array.from_pandas(series), np.dtype(object))
 
 
 def _from_numpy(array: Array) -> Series:

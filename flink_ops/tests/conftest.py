@@ -25,7 +25,8 @@ def collected() -> Callable[[Mapping[str, DataStream]], dict[str, list[Any]]]:
 
     def run(streams: Mapping[str, DataStream]) -> dict[str, list[Any]]:
         named = [
-            stream.map(owned.Named(name), output_type=Types.PICKLED_BYTE_ARRAY()) for name, stream in streams.items()
+            stream.map(owned.Named(name), output_type=Types.PICKLED_BYTE_ARRAY()).set_parallelism(1)
+            for name, stream in streams.items()
         ]
         together = named[0].union(*named[1:]) if len(named) > 1 else named[0]
         found: dict[str, list[Any]] = {name: [] for name in streams}

@@ -11,9 +11,10 @@ import pyarrow as pa
 from pyflink.common import Row, Types, WatermarkStrategy
 from pyflink.datastream import MapFunction
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+from pyflink.java_gateway import get_gateway
 
 import windrow as wr
-from windrow_flink import environment, windowed
+from windrow_flink import environment, stop_with_savepoint, windowed
 
 ROWS = 4000
 QUERY = wr.Query(
@@ -21,7 +22,9 @@ QUERY = wr.Query(
     window=wr.TimeWindow("3s", "500ms"),
     aggregates={"n": wr.Count(), "peak": wr.Max("load"), "all": wr.Collect("number")},
 )
-COUNTED = wr.Query(by="plug", window=wr.CountWindow(50, 10), aggregates={"first": wr.First("number"), "n": wr.Count()})
+COUNTED = wr.Query(
+    by="plug", window=wr.CountWindow(50, 10), aggregates={"first": wr.First("number"), "n": wr.Count()}
+)
 TYPE = Types.ROW_NAMED(
     ["plug", "ts", "load", "number"], [Types.STRING(), Types.LONG(), Types.DOUBLE(), Types.LONG()]
 )
@@ -29,7 +32,12 @@ TYPE = Types.ROW_NAMED(
 
 def row(number: int) -> tuple[str, int, float, int]:
     """Rows a few milliseconds apart and a little out of order."""
-    return f"plug {number * 7 % 11}", (number * 10 + number * 13 % 30) * 1000, float(number * 37 % 1009), number
+    return (
+        f"plug {number * 7 % 11}",
+        (number * 10 + number * 13 % 30) * 1000,
+        float(number * 37 % 1009),
+        number,
+    )
 
 
 def table() -> pa.Table:
@@ -39,14 +47,14 @@ def table() -> pa.Table:
 
 
 class SlowRow(MapFunction):  # type: ignore[misc]
-    """A row every now and then; fails once, if it is asked to, after a third of the rows."""
+    """A row every now and then; fails once, if it is asked to, after an eighth of the rows."""
 
     def __init__(self, fail_once: str | None) -> None:
         self.fail_once = fail_once
 
     def map(self, number: int) -> Row:
         time.sleep(0.002)
-        if self.fail_once and number == ROWS // 3 and not os.path.exists(self.fail_once):
+        if self.fail_once and number == ROWS // 8 and not os.path.exists(self.fail_once):
             Path(self.fail_once).touch()
             raise RuntimeError("a failure that happens once")
         return Row(*row(number))
@@ -87,15 +95,18 @@ def main() -> None:
     for name, query in {"time": QUERY, "count": COUNTED}.items():
         found = windowed(rows, query, disorder="50ms", uid=name)
         written = found.map(Write(str(folder / name)), output_type=Types.INT()).uid(f"write-{name}")
-        written.print().uid(f"print-{name}")
+        discard = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+        written._j_data_stream.sinkTo(discard).uid(f"end-{name}")
     job = flink.execute_async("windrow")
     if asked.stop_after:
-        while not (folder / "time").exists() or len((folder / "time").read_text().splitlines()) < int(asked.stop_after):
+        while not (folder / "time").exists() or len((folder / "time").read_text().splitlines()) < int(
+            asked.stop_after
+        ):
             time.sleep(0.2)
-        print("SAVED", job.stop_with_savepoint(False, str(folder / "savepoints")).result(), flush=True)
+        (folder / "savepoint").write_text(stop_with_savepoint(job, folder / "savepoints"))
     else:
         job.get_job_execution_result().result()
-        print("finished", flush=True)
+        (folder / "finished").touch()
 
 
 if __name__ == "__main__":

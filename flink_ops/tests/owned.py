@@ -1,11 +1,18 @@
 """What the tests send to the workers: an aggregate and a policy of a user, and a name for each result."""
 
+import time
 from typing import Any
+
+from pyflink.common import Row
+from pyflink.common.watermark_strategy import TimestampAssigner
+from pyflink.datastream import MapFunction
 
 import windrow as wr
 
 
-@wr.aggregate_type(partial={"low": "f8", "high": "f8"}, identity=(float("inf"), float("-inf")), commutative=True)
+@wr.aggregate_type(
+    partial={"low": "f8", "high": "f8"}, identity=(float("inf"), float("-inf")), commutative=True
+)
 class Spread:
     """The distance from the smallest to the largest value, compiled."""
 
@@ -31,3 +38,33 @@ class Named:
 
     def __call__(self, value: Any) -> tuple[str, Any]:
         return self.name, list(value) if not isinstance(value, bytes) else value
+
+
+class Milliseconds(TimestampAssigner):  # type: ignore[misc]
+    """The time of a row, for a user's own watermarks."""
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return int(value[2]) // 1000
+
+
+def plug(row: Any) -> str:
+    return str(row[0])
+
+
+class LateRow(MapFunction):  # type: ignore[misc]
+    """Rows a millisecond apart; from the fiftieth on, after a pause, rows of the third millisecond."""
+
+    def map(self, number: int) -> Row:
+        if number == 50:
+            time.sleep(3)
+        return Row(number * 1000 if number < 50 else 3000, number)
+
+
+class Blob(MapFunction):  # type: ignore[misc]
+    """Ready-made elements by their number."""
+
+    def __init__(self, blobs: list[bytes]) -> None:
+        self.blobs = blobs
+
+    def map(self, number: int) -> bytes:
+        return self.blobs[number]

@@ -1,18 +1,27 @@
 """The windows of a stream are those of the definition: every kind, many aggregates, disorder, late rows, both modes."""
 
-from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import owned
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyflink.common import Row, Types
+from pyflink.common import Row, Types, WatermarkStrategy
 from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
 import windrow as wr
-from windrow import oracle
-from windrow_flink import environment, late_rows, windowed
+from windrow import errors, oracle
+from windrow_flink import (
+    FPBA,
+    environment,
+    late_rows,
+    read_packed,
+    windowed,
+    windowed_by_workers,
+    windowed_packed,
+)
 
 ROWS = 400
 TYPE = Types.ROW_NAMED(
@@ -81,7 +90,125 @@ def test_every_kind_of_window_gives_the_rows_of_the_definition(
         )
         for name, window in WINDOWS.items()
     }
-    found = collected({name: windowed(stream, query, disorder="150ms", uid=name) for name, query in queries.items()})
+    found = collected(
+        {name: windowed(stream, query, disorder="150ms", uid=name) for name, query in queries.items()}
+    )
     for name, query in queries.items():
         assert in_order(found[name]) == in_order(oracle.evaluate(data, query)), name
         assert found[name], name
+
+
+def test_packed_rows_and_fpba_agree_with_the_definition(
+    tmp_path: Any, flink: StreamExecutionEnvironment, collected: Any
+) -> None:
+    data = table()
+    rows = [Row(*row.values()) for row in data.to_pylist()]
+    stream = flink.from_collection(rows, type_info=TYPE)
+    aggregates = {"peak": wr.Max("load"), "n": wr.Count(), "all": wr.Collect("work")}
+    query = wr.Query(by="plug", window=wr.TimeWindow("500ms", "100ms"), aggregates=aggregates)
+    single = wr.Query(window=wr.CountWindow(20, 6), aggregates=aggregates)
+    path = tmp_path / "rows.parquet"
+    pq.write_table(data, path)
+    packed, schema = read_packed(flink, path, query, rows=150)
+    by_bytes = [pack_ipc(data.slice(start, 90)) for start in range(0, ROWS, 90)]
+    numbers = NumberSequenceSource(0, len(by_bytes) - 1)
+    ipc = flink.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()).map(
+        owned.Blob(by_bytes), output_type=Types.PRIMITIVE_ARRAY(Types.BYTE())
+    )
+    keyed = windowed_by_hand(stream)
+    found = collected(
+        {
+            "file": windowed_packed(packed, query, schema, uid="file"),
+            "ipc": windowed_packed(ipc, single, data.schema, disorder=0, uid="ipc"),
+            "fpba": keyed.process(FPBA(query, TYPE), output_type=FPBA.output_type(query, TYPE))
+            .uid("fpba")
+            .disable_chaining(),
+        }
+    )
+    assert in_order(found["file"]) == in_order(found["fpba"]) == in_order(oracle.evaluate(data, query))
+    assert in_order(found["ipc"]) == in_order(oracle.evaluate(data, single))
+
+
+def test_workers_that_share_a_window_give_its_windows_in_order(collected: Any) -> None:
+    data = table()
+    flink = environment(2)
+    stream = flink.from_collection(shuffled(data, 100_000), type_info=TYPE)
+    aggregates = {"n": wr.Count(), "peak": wr.Max("load"), "total": wr.Sum("work")}
+    queries = {
+        "none": wr.Query(window=wr.TimeWindow("700ms", "200ms"), aggregates=aggregates),
+        "hot": wr.Query(by="house", window=wr.TimeWindow("300ms", "250ms", "10ms"), aggregates=aggregates),
+    }
+    found = collected(
+        {
+            name: windowed_by_workers(stream, query, 3, disorder="150ms", uid=name).set_parallelism(1)
+            for name, query in queries.items()
+        }
+    )
+    for name, query in queries.items():
+        expected = [list(row.values()) for row in oracle.evaluate(data, query).to_pylist()]
+        assert [repr(row) for row in found[name]] == [repr(row) for row in expected], name
+
+
+def pack_ipc(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def windowed_by_hand(stream: Any) -> Any:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(owned.Milliseconds())
+    return stream.assign_timestamps_and_watermarks(strategy).key_by(owned.plug, key_type=Types.STRING())
+
+
+def test_late_rows_go_where_the_query_says(collected: Any) -> None:
+    """The first rows reach the window function long before the last, which are behind the watermark by then."""
+    flink = environment(settings={"pipeline.auto-watermark-interval": "1 ms"})
+    numbers = flink.from_source(
+        NumberSequenceSource(0, 59), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+    )
+    stream = numbers.map(
+        owned.LateRow(), output_type=Types.ROW_NAMED(["ts", "x"], [Types.LONG(), Types.LONG()])
+    )
+    window = wr.TimeWindow("10ms")
+    queries = {
+        late: wr.Query(window=window, aggregates={"n": wr.Count()}, late=late, lateness=lateness)
+        for late, lateness in {"drop": 0, "side": 0, "update": "1h"}.items()
+    }
+    results = {late: windowed(stream, query, disorder=0, uid=late) for late, query in queries.items()}
+    found = collected({**results, "late": late_rows(results["side"])})
+    # 50 rows, 1 ms apart; then ten rows of the third millisecond.
+    whole = [[start * 1000, (start + 10) * 1000, 10] for start in range(0, 50, 10)]
+    assert sorted(found["drop"]) == sorted(found["side"]) == whole
+    assert sorted(found["late"]) == [[3000, number] for number in range(50, 60)]
+    finals = [row[:3] for row in found["update"] if row[3] == "final"]
+    updates = [row for row in found["update"] if row[3] == "update"]
+    assert sorted(finals) == whole
+    assert max(updates, key=lambda row: row[2]) == [0, 10_000, 20, "update"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"by": "plgu"}, errors.ColumnError, "did you mean 'plug'"),
+        ({"time": "load"}, errors.TimeColumnError, "cast it to a timestamp"),
+        ({"aggregates": {"x": wr.Sum("plug")}}, errors.WindrowError, "plug"),
+        ({"buckets": 0}, errors.QueryError, "buckets has to be"),
+        ({"disorder": "-1s"}, errors.WindrowError, "disorder"),
+        ({"keyed": True}, errors.QueryError, "before key_by"),
+        ({"untyped": True}, errors.ColumnError, "schema="),
+    ],
+)
+def test_bad_input_is_refused_when_the_job_is_put_together(
+    change: dict[str, Any], error: type, says: str
+) -> None:
+    flink = environment()
+    rows = [("a", 0, 1, 2.0, 3)]
+    stream = (
+        flink.from_collection(rows) if change.get("untyped") else flink.from_collection(rows, type_info=TYPE)
+    )
+    query: dict[str, Any] = {"by": "plug", "window": wr.TimeWindow("1s"), "aggregates": {"n": wr.Count()}}
+    query |= {name: value for name, value in change.items() if name in ("by", "time", "aggregates")}
+    options = {name: value for name, value in change.items() if name in ("buckets", "disorder")}
+    with pytest.raises(error, match=says):
+        windowed(stream.key_by(owned.plug) if change.get("keyed") else stream, wr.Query(**query), **options)

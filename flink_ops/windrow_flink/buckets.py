@@ -1,6 +1,7 @@
 """Which bucket a key belongs to: the same in every process, and spread evenly over Flink's key groups.
 
-Many keys share a bucket, and a bucket is what Flink sees as a key: few states instead of many, each of which pays its crossing.
+Many keys share a bucket, and a bucket is what Flink sees as a key: few states instead of many, each of which
+pays its crossing.
 """
 
 from __future__ import annotations
@@ -67,9 +68,13 @@ class Buckets:
         keys = Keys([data.schema.field(name) for name in by])
         numbers = keys.number(data)
         numbered = {flink_key: number for number, flink_key in enumerate(self.flink_keys)}
-        bucket_of_key: NDArray[np.uint8] = np.array([numbered[self.of(key)] for key in keys.values], dtype=np.uint8)
+        bucket_of_key: NDArray[np.uint8] = np.array(
+            [numbered[self.of(key)] for key in keys.values], dtype=np.uint8
+        )
         bucket_of_row = bucket_of_key[numbers]
-        ordered = data.take(pa.array(np.argsort(bucket_of_row, kind="stable")))  # bytes are sorted by counting
+        ordered = data.take(
+            pa.array(np.argsort(bucket_of_row, kind="stable"))
+        )  # bytes are sorted by counting
         counts = np.bincount(bucket_of_row, minlength=len(self.flink_keys)).tolist()
         ends = np.cumsum(counts).tolist()
         parts = zip(self.flink_keys, counts, ends, strict=True)

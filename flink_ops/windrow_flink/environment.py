@@ -11,7 +11,9 @@ from pathlib import Path
 
 from pyflink import java_gateway
 from pyflink.common import Configuration
+from pyflink.common.job_client import JobClient
 from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.java_gateway import get_gateway
 
 from windrow import durations
 from windrow.durations import Duration
@@ -43,11 +45,12 @@ def environment(
 ) -> StreamExecutionEnvironment:
     """A Flink environment for windrow's operators, and for any other Python function.
 
-    ``mode`` is how Flink runs Python: "thread" embeds it in the JVM and is about twice as fast, "process" talks to a worker process. "auto"
-    is "thread" if this interpreter allows it, else "process"; :func:`why_not_thread` says what is in the way. ``state`` is where keyed
-    state lives: "hashmap" (the JVM's heap) or "rocksdb" (disk, incremental checkpoints). With a folder for ``checkpoints`` there is one
-    ``every`` so often, kept after a cancellation, and a failed job restarts up to ``restarts`` times. ``resume`` is a checkpoint or
-    savepoint to go on from. ``settings`` are Flink's own and win.
+    ``mode`` is how Flink runs Python: "thread" embeds it in the JVM and is about twice as fast, "process"
+    talks to a worker process. "auto" is "thread" if this interpreter allows it, else "process";
+    :func:`why_not_thread` says what is in the way. ``state`` is where keyed state lives: "hashmap" (the JVM's
+    heap) or "rocksdb" (disk, incremental checkpoints). With a folder for ``checkpoints`` there is one
+    ``every`` so often, kept after a cancellation, and a failed job restarts up to ``restarts`` times.
+    ``resume`` is a checkpoint or savepoint to go on from. ``settings`` are Flink's own and win.
 
     >>> environment(parallelism=2, mode="warp")
     Traceback (most recent call last):
@@ -84,7 +87,11 @@ def environment(
         }
     if resume is not None:
         location = str(resume)
-        values["execution.state-recovery.path"] = location if "://" in location or location.startswith("file:") else Path(location).absolute().as_uri()
+        values["execution.state-recovery.path"] = (
+            location
+            if "://" in location or location.startswith("file:")
+            else Path(location).absolute().as_uri()
+        )
     values |= dict(settings or {})
     configuration = Configuration()
     for name, value in values.items():
@@ -95,11 +102,21 @@ def environment(
     return made
 
 
+def stop_with_savepoint(job: JobClient, folder: str | os.PathLike[str]) -> str:
+    """Stop a running job and return where its state was saved, for ``environment(resume=…)``.
+
+    PyFlink's own ``JobClient.stop_with_savepoint`` calls a method that Flink 2 no longer has. The canonical
+    format fits every state backend.
+    """
+    canonical = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
+    return str(job._j_job_client.stopWithSavepoint(False, str(Path(folder).absolute()), canonical).get())
+
+
 def why_not_thread() -> str | None:
     """What keeps Flink from running Python inside the JVM here; ``None`` if nothing does.
 
-    The embedded interpreter finds the packages of a virtual environment through ``PYTHONPATH`` alone and reads it once, when the JVM
-    starts. Before that, :func:`environment` sets it; afterwards it is too late.
+    The embedded interpreter finds the packages of a virtual environment through ``PYTHONPATH`` alone and
+    reads it once, when the JVM starts. Before that, :func:`environment` sets it; afterwards it is too late.
     """
     if importlib.util.find_spec("pemja") is None:
         return "the package 'pemja', which embeds Python in the JVM, is not installed"

@@ -1,13 +1,14 @@
 """The function that Flink runs: what comes in waits in keyed state, the watermark drives the operator, windows go out.
 
-Everything is in keyed state when an element returns, so a failure loses nothing: an element is appended to a list state, which costs little, and
-the list is taken through the operator when the watermark makes a window due, or when it has grown long. Each entry carries the watermark that
-it met, so that the operator sees the same sequence of rows and watermarks as if nothing had waited: the answer, late rows included, is the same.
+Everything is in keyed state when an element returns, so a failure loses nothing: an element is appended to a
+list state, which costs little, and the list is taken through the operator when the watermark makes a window
+due, or when it has grown long. Each entry carries the watermark that it met, so that the operator sees the
+same sequence of rows and watermarks as if nothing had waited: the answer, late rows included, is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -71,6 +72,8 @@ class Plan:
     ttl: StateTtlConfig | None = None
     threads: int = 1
     batch: int = BATCH
+    queries: Mapping[int, Query] | None = None
+    """The query of each Flink key, if they differ."""
     windows: list[Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -138,7 +141,9 @@ class Windows(KeyedProcessFunction):
         held = self.held.get(bucket)
         if held is None:
             waiting = list(self.waiting.get() or ())
-            held = self.held[bucket] = Held(waiting=sum(table.num_rows for _, table in self.plan.codec.decode(waiting)))
+            held = self.held[bucket] = Held(
+                waiting=sum(table.num_rows for _, table in self.plan.codec.decode(waiting))
+            )
         return held
 
     def _ask(self, held: Held, watermark: int, clock: TimerService) -> None:
@@ -147,9 +152,11 @@ class Windows(KeyedProcessFunction):
             clock.register_event_time_timer(timer)
             held.timer = timer
 
-    def _drain(self, bucket: Any, held: Held, clock: TimerService, newest: bytes | None = None) -> Iterator[Any]:
+    def _drain(
+        self, bucket: Any, held: Held, clock: TimerService, newest: bytes | None = None
+    ) -> Iterator[Any]:
         """Take what waits through the operator, up to the watermark of now."""
-        operator = self._operator(held)
+        operator = self._operator(bucket, held)
         entries = [bytes(entry) for entry in self.waiting.get() or ()] if held.waiting else []
         had = bool(entries)
         if newest is not None:
@@ -199,10 +206,12 @@ class Windows(KeyedProcessFunction):
             self.windows.inc(found.num_rows)
             yield from self.plan.emit(found, self.in_thread)
 
-    def _operator(self, held: Held) -> Operator:
+    def _operator(self, bucket: Any, held: Held) -> Operator:
         if held.operator is None or held.version != self.pages.version:
             plan = self.plan
-            held.operator = Operator.open(plan.query, plan.schema or plan.codec.schema, self.pages, threads=plan.threads)
+            query = plan.query if plan.queries is None else plan.queries[bucket]
+            schema = plan.codec.schema if plan.schema is None else plan.schema
+            held.operator = Operator.open(query, schema, self.pages, threads=plan.threads)
             held.version, held.late = self.pages.version, held.operator.late_rows
         return held.operator
 
@@ -218,7 +227,7 @@ def _values(column: pa.ChunkedArray, name: str, exact: bool) -> list[Any]:
     type_ = column.type
     if pa.types.is_timestamp(type_):
         column = column.cast(pa.timestamp("us"))
-        values = column.to_pylist()
+        values: list[Any] = column.to_pylist()
         if not exact and any(value is not None and value.microsecond % 1000 for value in values):
             raise ColumnError(
                 f"column {name!r} has parts of milliseconds, which Flink's timestamps lose in process mode; "
@@ -231,4 +240,5 @@ def _values(column: pa.ChunkedArray, name: str, exact: bool) -> list[Any]:
         return [None if value is None else Row(**value) for value in column.to_pylist()]
     if pa.types.is_map(type_):
         return [None if value is None else dict(value) for value in column.to_pylist()]
-    return column.to_pylist()
+    plain: list[Any] = column.to_pylist()
+    return plain

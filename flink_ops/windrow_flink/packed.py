@@ -1,7 +1,8 @@
 """Packed rows: many rows and keys in one element, so that Flink's crossing into Python is paid once for all of them.
 
-An element is a row of two fields: the Flink key of a bucket, and bytes. The bytes are a small head (how many rows, their earliest time, and the time
-that the element may tell Flink's watermarks) and an Arrow record batch.
+An element is a row of two fields: the Flink key of a bucket, and bytes. The bytes are a small head (how many
+rows, their earliest time, and the time that the element may tell Flink's watermarks) and an Arrow record
+batch.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
 from windrow.durations import Duration
 from windrow.errors import ColumnError, QueryError
-from windrow.operator import as_table
 from windrow.query import BoundQuery, Query
+from windrow.tables import as_table
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.function import Plan, rows_out
 from windrow_flink.rowtypes import BYTES, type_of
@@ -38,8 +39,9 @@ _MET = struct.Struct("<q")
 def pack(data: Any, query: Query, buckets: int | None = None) -> list[Row]:
     """Arrow data (or anything that becomes it) as packed elements, for :func:`windowed_packed`: one for each bucket of keys that has rows.
 
-    Use it in a source or a flat-map of your own, with ``output_type=windrow_flink.PACKED``. The data should be some 10,000 to 100,000 rows, and
-    sequences of them in order of time as far as the watermarks' ``disorder`` says.
+    Use it in a source or a flat-map of your own, with ``output_type=windrow_flink.PACKED``. The data should
+    be some 10,000 to 100,000 rows, and sequences of them in order of time as far as the watermarks'
+    ``disorder`` says.
     """
     return Packer(query, list(spread(checked(buckets, query))))(as_table(data))
 
@@ -57,9 +59,11 @@ def windowed_packed(
 ) -> DataStream:
     """The windows of a stream of packed rows.
 
-    The elements are those of :func:`pack` and :func:`read_packed`, or bytes that hold an Arrow IPC stream each, from wherever they come.
-    ``disorder``, ``buckets``, ``ttl`` and ``uid`` are as for :func:`windrow_flink.windowed`. With ``packed_output`` the windows come as bytes too, an Arrow
-    IPC stream for each emission (read them with :func:`unpack`): for queries with many windows, a row each is the dearest part.
+    The elements are those of :func:`pack` and :func:`read_packed`, or bytes that hold an Arrow IPC stream
+    each, from wherever they come. ``disorder``, ``buckets``, ``ttl`` and ``uid`` are as for
+    :func:`windrow_flink.windowed`. With ``packed_output`` the windows come as bytes too, an Arrow IPC stream
+    for each emission (read them with :func:`unpack`): for queries with many windows, a row each is the
+    dearest part.
     """
     bound = query.bind(schema)
     kept = kept_columns(query, schema)
@@ -76,7 +80,9 @@ def windowed_packed(
         )
     plan = Plan(query, Packed(kept), packed_out if packed_output else rows_out, ttl=time_to_live(ttl))
     if query.late == "side":
-        raise QueryError("windowed_packed() has no side output for late rows; use late='drop' or 'update', or windowed()")
+        raise QueryError(
+            "windowed_packed() has no side output for late rows; use late='drop' or 'update', or windowed()"
+        )
     output = BYTES if packed_output else type_of(bound.output_schema)
     return finish(keyed_by_first(stream, BYTES), plan, output, uid)
 
@@ -93,8 +99,8 @@ def read_packed(
 ) -> tuple[DataStream, pa.Schema]:
     """Parquet, Arrow or CSV files as a stream of packed rows, and their schema.
 
-    Files are read in the given order, by one task, which resumes where a checkpoint was taken. The watermark is the latest time read less
-    ``disorder``; with ``None`` there is none until the end.
+    Files are read in the given order, by one task, which resumes where a checkpoint was taken. The watermark
+    is the latest time read less ``disorder``; with ``None`` there is none until the end.
     """
     paths = [str(each) for each in ([path] if isinstance(path, str | Path) else path)]
     if not paths or not all(Path(each).is_file() for each in paths):
@@ -112,7 +118,8 @@ def read_packed(
 
 
 def unpack(element: bytes | Sequence[int]) -> pa.Table:
-    """The windows in an element of ``windowed_packed(…, packed_output=True)``, in a function or as ``execute_and_collect`` hands it over."""
+    """The windows in an element of ``windowed_packed(…, packed_output=True)``, in a function or as
+    ``execute_and_collect`` hands it over."""
     blob = element if isinstance(element, bytes) else np.array(element, dtype=np.int8).tobytes()
     return pa.ipc.open_stream(blob).read_all()
 
@@ -151,7 +158,8 @@ class Packer:
         plain = _plain(part).combine_chunks()
         batches = plain.to_batches()
         assert len(batches) == 1
-        return _HEAD.pack(part.num_rows, earliest, moment) + batches[0].serialize().to_pybytes()
+        body: bytes = batches[0].serialize().to_pybytes()
+        return _HEAD.pack(part.num_rows, earliest, moment) + body
 
 
 class Packed:
@@ -216,9 +224,13 @@ class Files:
         self.schema: pa.Schema = opened[0].schema
         for path, each in zip(paths, opened, strict=True):
             if not each.schema.equals(self.schema):
-                raise ColumnError(f"the columns of {path} differ from those of {paths[0]}; give them the same names and types")
+                raise ColumnError(
+                    f"the columns of {path} differ from those of {paths[0]}; give them the same names and types"
+                )
         self.pieces = [
-            (place, number) for place, each in enumerate(opened) for number in range(-(-each.count_rows() // rows))
+            (place, number)
+            for place, each in enumerate(opened)
+            for number in range(-(-each.count_rows() // rows))
         ]
         if not self.pieces:
             raise QueryError(f"there is no row in {paths}")
@@ -280,7 +292,8 @@ def _open(path: str) -> Any:
 def _plain(table: pa.Table) -> pa.Table:
     """Without dictionaries: a record batch is sent without them."""
     fields = [
-        pa.field(each.name, each.type.value_type if pa.types.is_dictionary(each.type) else each.type) for each in table.schema
+        pa.field(each.name, each.type.value_type if pa.types.is_dictionary(each.type) else each.type)
+        for each in table.schema
     ]
     plain = pa.schema(fields)
     return table.cast(plain) if plain.types != table.schema.types else table

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pyflink.common import Types
 from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import RuntimeContext
 from pyflink.datastream.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
-from pyflink.common import Types
 
 from windrow.state.pages import HEADER
 from windrow_flink.rowtypes import BYTES
@@ -17,7 +17,8 @@ from windrow_flink.rowtypes import BYTES
 class RawBytes(TypeInformation):
     """Bytes in keyed state when Python runs in the JVM's threads, where Flink's own type for them copies one byte at a time.
 
-    What Flink does with a type that it does not know is just right: it hands the bytes to Java as they are, and stores them as such.
+    What Flink does with a type that it does not know is just right: it hands the bytes to Java as they are,
+    and stores them as such.
     """
 
 
@@ -32,7 +33,10 @@ def in_thread(context: RuntimeContext) -> bool:
 
 
 class FlinkPages:
-    """The pages of the bucket that is Flink's current key. ``version`` counts the commits, so that what is decoded can be kept between them."""
+    """The pages of the bucket that is Flink's current key.
+
+    ``version`` counts the commits, so that what is decoded can be kept between them.
+    """
 
     def __init__(self, context: RuntimeContext, ttl: StateTtlConfig | None = None) -> None:
         bytes_ = raw_bytes(context)

@@ -1,13 +1,15 @@
 """Rows of a stream as bytes and back to columns: what waits in keyed state until the watermark asks for it.
 
-A row is a head of fixed width (the watermark when it came, which fields are null, its numbers, the lengths of its texts), then the texts, then
-everything else as tagged values. So the heads of many rows are read as one array. Nothing is pickled: what is read from state is data.
+A row is a head of fixed width (the watermark when it came, which fields are null, its numbers, the lengths of
+its texts), then the texts, then everything else as tagged values. So the heads of many rows are read as one
+array. Nothing is pickled: what is read from state is data.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,9 @@ class RowCodec:
         self._time_at = self.positions[schema.get_field_index(time)]
         kinds = [_kind(field.type) if place < MOST_FLAGS else "other" for place, field in enumerate(schema)]
         indexes = list(enumerate(self.positions))
-        self._numbers = [(i, p, kinds[i] == "time") for i, p in indexes if kinds[i] in ("int", "float", "time")]
+        self._numbers = [
+            (i, p, kinds[i] == "time") for i, p in indexes if kinds[i] in ("int", "float", "time")
+        ]
         self._texts = [(i, p) for i, p in indexes if kinds[i] == "text"]
         self._others = [(i, p) for i, p in indexes if kinds[i] == "other"]
         formats = ["f8" if kinds[i] == "float" else "i8" for i, _, _ in self._numbers]
@@ -94,7 +98,7 @@ class RowCodec:
         table = self._table(entries, heads)
         watermarks = heads["watermark"]
         cuts = [0, *(np.flatnonzero(watermarks[1:] != watermarks[:-1]) + 1).tolist(), len(entries)]
-        for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+        for begin, end in pairwise(cuts):
             yield int(watermarks[begin]), table.slice(begin, end - begin)
 
     def _table(self, entries: list[bytes], heads: Any) -> pa.Table:
@@ -104,7 +108,9 @@ class RowCodec:
             type_ = self.schema.field(i).type
             mask = (nulls >> np.uint64(i)) & np.uint64(1) != 0
             column = pa.array(np.ascontiguousarray(heads[f"{i}"]), mask=mask if mask.any() else None)
-            columns[i] = column.cast(pa.timestamp("us", type_.tz)).cast(type_) if temporal else _cast(column, type_)
+            columns[i] = (
+                column.cast(pa.timestamp("us", type_.tz)).cast(type_) if temporal else _cast(column, type_)
+            )
         at = np.full(len(entries), self._head.itemsize, dtype=np.int64)
         for i, _ in self._texts:
             ends = at + heads[f"{i}"]

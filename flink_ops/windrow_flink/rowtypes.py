@@ -84,7 +84,9 @@ def _arrow(type_: TypeInformation, name: str) -> pa.DataType:
         return pa.map_(_arrow(type_._key_type_info, name), _arrow(type_._value_type_info, name))
     if isinstance(type_, (RowTypeInfo, TupleTypeInfo)):
         return pa.struct(list(schema_of(type_)))
-    raise ColumnError(f"field {name!r} of the stream is a {type_}, which has no Arrow type; map it to one that has")
+    raise ColumnError(
+        f"field {name!r} of the stream is a {type_}, which has no Arrow type; map it to one that has"
+    )
 
 
 def _flink(type_: pa.DataType, name: str) -> TypeInformation:

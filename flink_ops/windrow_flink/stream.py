@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 from pyflink.common import Duration as FlinkDuration
 from pyflink.common import Row, Types, WatermarkStrategy
+from pyflink.common.time import Time
 from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import DataStream, KeyedStream, OutputTag, ProcessFunction
 from pyflink.datastream.data_stream import typeinfo
 from pyflink.datastream.state import StateTtlConfig
-from pyflink.common.time import Time
 from pyflink.java_gateway import get_gateway
 
 from windrow import durations
@@ -38,16 +38,18 @@ def windowed(
 ) -> DataStream:
     """The windows of a stream of rows or tuples, as a stream of rows: keys, ``window_start``, ``window_end``, aggregates.
 
-    The columns are the stream's named fields (``f0``, ``f1``, … of a tuple); for a stream without types, give its ``schema``. The stream must
-    carry watermarks; with ``disorder`` they are made here, from the query's time column, that far behind the latest row. A stream that ends
-    is finished by its end. Rows that come too late (``late="side"``) are at :func:`late_rows`.
+    The columns are the stream's named fields (``f0``, ``f1``, … of a tuple); for a stream without types, give
+    its ``schema``. The stream must carry watermarks; with ``disorder`` they are made here, from the query's
+    time column, that far behind the latest row. A stream that ends is finished by its end. Rows that come too
+    late (``late="side"``) are at :func:`late_rows`.
 
-    ``buckets`` is how many groups of keys there are, and so the largest parallelism; ``ttl`` frees the state of a group that has been idle for
-    so long. Neither may change between a savepoint and its resumption, and ``uid`` must tell apart the operators of a job.
+    ``buckets`` is how many groups of keys there are, and so the largest parallelism; ``ttl`` frees the state
+    of a group that has been idle for so long. Neither may change between a savepoint and its resumption, and
+    ``uid`` must tell apart the operators of a job.
 
     Times come out as ``Types.SQL_TIMESTAMP()`` (in UTC), or as whole microseconds if they came in as such.
     """
-    source = _stream(stream)
+    source = checked_stream(stream)
     known = schema if schema is not None else schema_of(stream_type(source))
     bound = query.bind(known)
     kept = kept_columns(query, known)
@@ -106,8 +108,8 @@ def finish(keyed: KeyedStream, plan: Plan, output: TypeInformation, uid: str) ->
 def own_thread(stream: DataStream) -> DataStream:
     """Keep an operator that works on Arrow data out of Flink's chains.
 
-    In thread mode, each Python operator of a chain has a thread state of its own in one and the same thread. Native code that asks for the
-    interpreter's lock then finds the wrong one, and waits for itself forever.
+    In thread mode, each Python operator of a chain has a thread state of its own in one and the same thread.
+    Native code that asks for the interpreter's lock then finds the wrong one, and waits for itself forever.
     """
     return stream.disable_chaining()
 
@@ -124,7 +126,11 @@ class AddKey(ProcessFunction):
 
 
 def by_bucket(
-    stream: DataStream, key_of: Callable[[Any], int], time_of: Callable[[Any], int], disorder: Duration | None, uid: str
+    stream: DataStream,
+    key_of: Callable[[Any], int],
+    time_of: Callable[[Any], int],
+    disorder: Duration | None,
+    uid: str,
 ) -> KeyedStream:
     """The stream partitioned by bucket; with ``disorder``, its times and watermarks are made in the same step."""
     element = stream_type(stream)
@@ -154,13 +160,19 @@ def timed(
     wait = durations.parse(disorder, name="disorder")
     if wait < 0:
         raise QueryError(f"disorder cannot be negative, as {durations.format(wait)!r} is")
-    pairs = stream.process(step, output_type=Types.TUPLE([output, Types.LONG()])).name(f"{uid}-key").uid(f"{uid}-key")
+    pairs = (
+        stream.process(step, output_type=Types.TUPLE([output, Types.LONG()]))
+        .name(f"{uid}-key")
+        .uid(f"{uid}-key")
+    )
     pairs = own_thread(pairs) if alone else pairs
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(FlinkDuration.of_millis(-(-wait // 1000)))
     python = jvm.org.apache.flink.streaming.api.functions.python.eventtime
     j_strategy = strategy._j_watermark_strategy.withTimestampAssigner(python.CustomTimestampAssigner())
     j_timed = pairs._j_data_stream.assignTimestampsAndWatermarks(j_strategy).uid(f"{uid}-time")
-    j_plain = j_timed.map(python.RemoveTimestampMapFunction(), output.get_java_type_info()).uid(f"{uid}-timed")
+    j_plain = j_timed.map(python.RemoveTimestampMapFunction(), output.get_java_type_info()).uid(
+        f"{uid}-timed"
+    )
     return DataStream(j_plain)
 
 
@@ -180,14 +192,16 @@ def kept_columns(query: Query, schema: pa.Schema) -> pa.Schema:
     return pa.schema([each for each in schema if each.name in names or each.name == attribute])
 
 
-def _stream(stream: object) -> DataStream:
+def checked_stream(stream: object) -> DataStream:
     if isinstance(stream, KeyedStream):
         raise QueryError(
             "windowed() groups by the query's own keys (by=…); give it the stream before key_by, "
             "or write stream.key_by(…).process(FPBA(query))"
         )
     if not isinstance(stream, DataStream):
-        raise QueryError(f"windowed() needs a DataStream, not {type(stream).__name__}; for a Table there is windowed_table()")
+        raise QueryError(
+            f"windowed() needs a DataStream, not {type(stream).__name__}; for a Table there is windowed_table()"
+        )
     return stream
 
 

@@ -1,4 +1,4 @@
-"""Tables in, tables out; where window and aggregates allow it, Flink's own SQL makes the slices, and only their partials cross into Python."""
+"""Tables in, tables out; where query and aggregates allow it, Flink's own SQL makes the slices."""
 
 from __future__ import annotations
 
@@ -48,15 +48,20 @@ def windowed_table(
 ) -> Table:
     """The windows of a table, as a table.
 
-    The query's time column must be the table's time attribute (the one its ``WATERMARK`` is declared for). ``push_down`` says who aggregates
-    rows into slices: ``True`` is Flink SQL, ``False`` is Python, "auto" is SQL if that cannot change the answer: time windows, no lateness, and
-    aggregates whose SQL form rounds no more than ours. :func:`pushed_down` tells what would be done, and why.
+    The query's time column must be the table's time attribute (the one its ``WATERMARK`` is declared for).
+    ``push_down`` says who aggregates rows into slices: ``True`` is Flink SQL, ``False`` is Python, "auto" is
+    SQL if that cannot change the answer: time windows, no lateness, and aggregates whose SQL form rounds no
+    more than ours. :func:`pushed_down` tells what would be done, and why.
     """
     if not isinstance(table, Table):
-        raise QueryError(f"windowed_table() needs a Table, not {type(table).__name__}; for a DataStream there is windowed()")
+        raise QueryError(
+            f"windowed_table() needs a Table, not {type(table).__name__}; for a DataStream there is windowed()"
+        )
     environment = table._t_env
     if not isinstance(environment, StreamTableEnvironment):
-        raise QueryError("windowed_table() needs a table of a StreamTableEnvironment: StreamTableEnvironment.create(environment)")
+        raise QueryError(
+            "windowed_table() needs a table of a StreamTableEnvironment: StreamTableEnvironment.create(environment)"
+        )
     schema, zoned = _schema(table, query)
     bound = query.bind(schema)
     slices, reason = _slices(bound, environment, zoned, push_down)
@@ -77,11 +82,17 @@ def windowed_table(
     positions = {each: place for place, each in enumerate(partials.names)}
     of = KeyOf([positions[each] for each in query.by], Buckets(list(spread(checked(buckets, query)))))
     step = KeyFromTable(of, positions[query.time], shift)
-    keyed = stream.process(step, output_type=Types.ROW([Types.INT(), element])).name(f"{uid}-key").uid(f"{uid}-key")
+    keyed = (
+        stream.process(step, output_type=Types.ROW([Types.INT(), element]))
+        .name(f"{uid}-key")
+        .uid(f"{uid}-key")
+    )
     codec = Rows(partials, query.time, list(range(len(partials))))
     plan = Plan(query, codec, rows_out, ttl=time_to_live(ttl), schema=None if slices is None else kept)
     if query.late == "side":
-        raise QueryError("windowed_table() has no side output for late rows; use late='drop' or 'update', or windowed()")
+        raise QueryError(
+            "windowed_table() has no side output for late rows; use late='drop' or 'update', or windowed()"
+        )
     result = finish(keyed_by_first(keyed, element), plan, type_of(bound.output_schema), uid)
     return _as_table(environment, result, bound, zoned)
 
@@ -128,8 +139,12 @@ def _schema(table: Table, query: Query) -> tuple[pa.Schema, bool]:
             fields.append(pa.field(name, to_arrow_type(type_)))
         except ValueError:
             if name in kept_names(query):
-                raise ColumnError(f"column {name!r} of the table is {type_}, which has no Arrow type; cast it") from None
-    return pa.schema(fields), "LTZ" in j_type.asSummaryString() or "LOCAL TIME ZONE" in j_type.asSummaryString()
+                raise ColumnError(
+                    f"column {name!r} of the table is {type_}, which has no Arrow type; cast it"
+                ) from None
+    return pa.schema(
+        fields
+    ), "LTZ" in j_type.asSummaryString() or "LOCAL TIME ZONE" in j_type.asSummaryString()
 
 
 def kept_names(query: Query) -> set[str]:
@@ -148,15 +163,25 @@ def _slices(
         return None, "push_down=False"
     windows: list[Any] = [window for _, window in query.windows]
     if not all(isinstance(window, TimeWindow) for window in windows):
-        return None, f"{type(query.window).__name__} is not made of slices that are known beforehand; TimeWindow is"
+        return (
+            None,
+            f"{type(query.window).__name__} is not made of slices that are known beforehand; TimeWindow is",
+        )
     if query.lateness or query.late != "drop" or query.early is not None:
         return None, "Flink SQL drops late rows and shows nothing early: lateness, late and early need rows"
     for name, monoid in bound.monoids.items():
         sql = monoid.sql.on("flink") if monoid.sql is not None else None
-        if sql is None or monoid.fields is None or not all(f.dtype.str[1:] in _SQL and not f.width for f in monoid.fields):
+        if (
+            sql is None
+            or monoid.fields is None
+            or not all(f.dtype.str[1:] in _SQL and not f.width for f in monoid.fields)
+        ):
             return None, f"aggregate {name!r} ({monoid.name}) has no SQL form for Flink"
         if push_down is not True and monoid.sql is not None and not monoid.sql.exact:
-            return None, f"aggregate {name!r} ({monoid.name}) would be rounded more in SQL; ask for it with push_down=True"
+            return (
+                None,
+                f"aggregate {name!r} ({monoid.name}) would be rounded more in SQL; ask for it with push_down=True",
+            )
     first = windows[0].offset
     length = reduce(gcd, [n for w in windows for n in (w.range, w.slide, abs(w.offset - first))])
     slices = Slices(length, first % length)
@@ -180,7 +205,9 @@ def _slice_sql(bound: BoundQuery, view: str, slices: Slices, zoned: bool) -> str
         columns = [_quoted(column) for column in bound.inputs(name)]
         for field in monoid.fields:
             expression = expressions[field.name].format(*columns)
-            fields.append(f"CAST({expression} AS {_SQL[field.dtype.str[1:]]}) AS {_quoted(f'{name}.{field.name}')}")
+            fields.append(
+                f"CAST({expression} AS {_SQL[field.dtype.str[1:]]}) AS {_quoted(f'{name}.{field.name}')}"
+            )
     chosen = ", ".join([*keys, f"window_time AS {time}", *fields])
     # A row behind the watermark is late, also while its slice is still open.
     rows = f"SELECT * FROM {_quoted(view)} WHERE CURRENT_WATERMARK({time}) IS NULL OR {time} > CURRENT_WATERMARK({time})"
@@ -197,7 +224,10 @@ def _partial_schema(bound: BoundQuery) -> pa.Schema:
     fields = [bound.schema.field(name) for name in bound.query.by]
     fields.append(pa.field(bound.query.time, pa.int64()))
     for name, monoid in bound.monoids.items():
-        fields += [pa.field(f"{name}.{field.name}", pa.from_numpy_dtype(field.dtype)) for field in monoid.fields or ()]
+        fields += [
+            pa.field(f"{name}.{field.name}", pa.from_numpy_dtype(field.dtype))
+            for field in monoid.fields or ()
+        ]
     return pa.schema(fields)
 
 

@@ -1,7 +1,8 @@
 """Flink's clock and ours: milliseconds that have passed there, the earliest microsecond that may still come here.
 
-Flink's watermark ``w`` says that no row with a time ≤ ``w`` milliseconds will come. A row of the same millisecond may still carry any of its
-microseconds, and the next millisecond is the earliest that a later row can have.
+Flink's watermark ``w`` says that no row with a time ≤ ``w`` milliseconds will come. A row of the same
+millisecond may still carry any of its microseconds, and the next millisecond is the earliest that a later row
+can have.
 """
 
 from __future__ import annotations

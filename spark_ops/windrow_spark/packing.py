@@ -35,7 +35,7 @@ def pack(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
         for rows in _gathered(batches, PACKED_ROWS):
             buckets = rows.column(rows.num_columns - 1).to_numpy()
             table = rows.drop_columns([rows.column_names[-1]]).rename_columns(schema.names).cast(schema)
-            order = np.argsort(buckets, kind="stable")
+            order = np.argsort(buckets.astype(np.uint16), kind="stable")  # 16 bits: numpy sorts them by radix
             table, buckets = table.take(pa.array(order)), buckets[order]
             starts = np.flatnonzero(np.diff(buckets, prepend=-1))
             ends = np.append(starts[1:], len(buckets))

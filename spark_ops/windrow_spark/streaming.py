@@ -25,7 +25,7 @@ from windrow_spark.packing import LATE, PACKED, pack, unpack
 from windrow_spark.schemas import Plan, spark_schema
 from windrow_spark.slices import pane, partials, partials_schema
 
-BUCKETS = 16
+BUCKETS, MOST_BUCKETS = 16, 1 << 16
 METRICS = "windrow"
 BUCKET = "__windrow_bucket"
 _SLICE = "__windrow_slice"
@@ -106,8 +106,8 @@ def split_late(frame: Any) -> tuple[Any, Any]:
 
 def check_stream(frame: Any, query: Query, buckets: int) -> None:
     """Refuse what Spark would run without complaint, or fail on only when the job runs."""
-    if not isinstance(buckets, int) or buckets < 1:
-        raise QueryError(f"buckets has to be a whole number above 0, not {buckets!r}")
+    if not isinstance(buckets, int) or not 0 < buckets <= MOST_BUCKETS:
+        raise QueryError(f"buckets has to be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     if query.late == "side" and LATE in (*query.by, *query.aggregates):
         raise QueryError(
             f'output name {LATE!r} is taken by windrow in a stream with late="side"; choose another'

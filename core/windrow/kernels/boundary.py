@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.rows import emit, join, nothing, row
-from windrow.kernels.slots import add, clear, copy, defined, load, lower, merge, store
+from windrow.kernels.slots import add, clear, defined, load, lower, merge, store
 
 NONE: Any = np.uint64(0)
 ONE: Any = np.uint64(1)
@@ -203,7 +203,8 @@ def in_place(
             clear(scratch, PART)
             absorb(scratch, PART, columns, valid, at, fragment)
             if chunk == 0:
-                copy(scratch, WINDOW, scratch, PART)
+                clear(scratch, WINDOW)
+                merge(scratch, WINDOW, scratch, WINDOW, scratch, PART)
             else:
                 merge(scratch, WINDOW, lcs, k, scratch, CSA)
                 if fragment > 0:
@@ -213,7 +214,8 @@ def in_place(
                 out[place + w] = lower(scratch, WINDOW)
             if chunk > 0 and w + 1 < windows:
                 absorb(scratch, PART, columns, valid, at + fragment, slide - fragment)
-                copy(after, k, scratch, PART)
+                clear(after, k)
+                merge(after, k, after, k, scratch, PART)
                 merge(scratch, CSA, scratch, CSA, scratch, PART)
             k += 1
 
