@@ -30,6 +30,7 @@ def run(folder: Path, mode: str, state: str, parallelism: int, **options: object
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYFLINK_")},
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,20 +19,19 @@ from windrow_flink.stream import Rows, kept_columns
 class FPBA(KeyedProcessFunction):
     """``stream.key_by(…).process(FPBA(query, row_type), output_type=FPBA.output_type(query, row_type))``
 
-    Sliding windows by the parallel boundary aggregator: ``csa`` is computed as rows come, the ``lcs`` of
-    finished chunks by the threads of a pool that each slot has. ``row_type`` is the type of the stream's
-    rows, or their ``pyarrow.Schema``. The query's keys (``by``) must be the same for all rows of a Flink key,
-    so name the columns that the stream is keyed by. State is one operator per Flink key: for very many keys
-    :func:`windrow_flink.windowed`, which groups them, is faster.
+    Sliding windows by the parallel boundary aggregator of the core: ``csa`` is computed as rows come, the ``lcs`` of a
+    finished chunk by the core's worker thread, of which each Python process has one; small chunks are not worth a
+    hand-over. ``threads`` is for aggregating several columns side by side. ``row_type`` is the type of the stream's rows, or
+    their ``pyarrow.Schema``. The query's keys (``by``) must be the same for all rows of a Flink key, so name the columns
+    that the stream is keyed by. State is one operator per Flink key: for very many keys
+    :func:`windrow_flink.windowed`, which groups them, is faster. In thread mode, ``.disable_chaining()`` the result.
 
     - Order: rows of one key by time, then arrival; disorder as far as the watermark allows.
     - Operator: any monoid. Combines per slide: fewer than 3 amortised, 3 worst, in the slot's own thread.
     - Paper: Zhang et al., *Parallel Boundary Aggregator*, sections 4 and 5.
     """
 
-    def __init__(
-        self, query: Query, row_type: TypeInformation | pa.Schema, *, threads: int | None = None
-    ) -> None:
+    def __init__(self, query: Query, row_type: TypeInformation | pa.Schema, *, threads: int = 1) -> None:
         if not isinstance(query, Query):
             raise QueryError(f"FPBA needs a windrow.Query, not {type(query).__name__}")
         if query.algorithm not in ("auto", "PBA"):
@@ -47,8 +45,7 @@ class FPBA(KeyedProcessFunction):
         chosen.bind(schema)
         kept = kept_columns(chosen, schema)
         codec = Rows(kept, chosen.time, [schema.get_field_index(name) for name in kept.names])
-        workers = threads if threads is not None else max(2, os.cpu_count() or 1)
-        self._windows = Windows(Plan(chosen, codec, rows_out, threads=workers))
+        self._windows = Windows(Plan(chosen, codec, rows_out, threads=threads))
 
     @staticmethod
     def output_type(query: Query, row_type: TypeInformation | pa.Schema) -> TypeInformation:

@@ -72,6 +72,8 @@ class Plan:
     ttl: StateTtlConfig | None = None
     threads: int = 1
     batch: int = BATCH
+    key_of: Callable[[Any], int] | None = None
+    """The Flink key of an element, where that is cheaper to find than to ask for."""
     queries: Mapping[int, Query] | None = None
     """The query of each Flink key, if they differ."""
     windows: list[Any] = field(init=False)
@@ -116,8 +118,8 @@ class Windows(KeyedProcessFunction):
     def process_element(self, element: Any, context: KeyedProcessFunction.Context) -> Iterable[Any]:
         """Called for each element: append it to the state, and ask to be woken when it may matter."""
         plan, codec, clock = self.plan, self.plan.codec, context.timer_service()
-        bucket = context.get_current_key()
-        held = self._held(bucket)
+        bucket = context.get_current_key() if plan.key_of is None else plan.key_of(element)
+        held = self.held.get(bucket) or self._held(bucket)
         time = codec.time_of(element)
         if held.timer is None or to_flink(time + 1) < held.timer:
             self._ask(held, plan.due(time), clock)

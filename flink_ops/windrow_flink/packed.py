@@ -118,8 +118,10 @@ def read_packed(
 
 
 def unpack(element: bytes | Sequence[int]) -> pa.Table:
-    """The windows in an element of ``windowed_packed(…, packed_output=True)``, in a function or as
-    ``execute_and_collect`` hands it over."""
+    """The windows in an element of ``windowed_packed(…, packed_output=True)``.
+
+    Takes it as a function gets it, or as ``execute_and_collect`` hands it over.
+    """
     blob = element if isinstance(element, bytes) else np.array(element, dtype=np.int8).tobytes()
     return pa.ipc.open_stream(blob).read_all()
 

@@ -57,7 +57,7 @@ def windowed(
     flink_keys = list(spread(checked(buckets, query)))
     of = KeyOf([known.get_field_index(name) for name in query.by], Buckets(flink_keys))
     late_tag = OutputTag(f"{uid}-late", type_of(kept)) if query.late == "side" else None
-    plan = Plan(query, codec, rows_out, late_tag, rows_out, ttl=time_to_live(ttl))
+    plan = Plan(query, codec, rows_out, late_tag, rows_out, ttl=time_to_live(ttl), key_of=of)
     keyed = by_bucket(source, of, codec.time_of, disorder, uid)
     return finish(keyed, plan, type_of(bound.output_schema), uid)
 
