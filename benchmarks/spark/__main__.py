@@ -21,8 +21,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
 from pyspark.sql import SparkSession
 
 from benchmarks.spark import batch, streaming
-from benchmarks.spark.measure import Case
+from benchmarks.spark.measure import Case, Rate
 from windrow_spark import session_conf
+
+ROUNDS = 4
 
 
 @dataclass
@@ -42,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the larger inputs")
     parser.add_argument("--only", default="batch,streaming", help="batch, streaming or both")
+    parser.add_argument("--case", default="", help="only cases whose name contains this")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/spark"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="windrow-benchmark-") as folder:
@@ -52,7 +55,7 @@ def main() -> None:
         }
         lines = []
         for group in options.only.split(","):
-            cases = groups[group]()
+            cases = [case for case in groups[group]() if options.case in case.name]
             for number, case in enumerate(cases, 1):
                 print(f"{group} {number}/{len(cases)}: {case.name} …", file=sys.stderr, flush=True)
                 lines.append(measured(case))
@@ -83,6 +86,10 @@ def session(folder: Path) -> SparkSession:
 
 
 def measured(case: Case) -> Line:
+    for _ in range(ROUNDS):
+        for each in (case.ours, case.peer):
+            if isinstance(each, Rate):
+                each.round()
     ours, peer = case.ours(), case.peer()
     ratio = ours / peer
     return Line(

@@ -329,6 +329,9 @@ def test_out_is_filled(interpreted: Any) -> None:
     buffer = np.empty(3)
     got = wr.sliding([3.0, 1.0, 4.0, 1.0], wr.Max(), 2, out=buffer)
     assert got is buffer and buffer.tolist() == [3, 4, 4]
+    table = np.empty((2, 2), order="F")
+    assert wr.sliding(np.arange(6.0).reshape(3, 2), wr.Max(), 2, out=table) is table
+    assert table.tolist() == [[2, 3], [4, 5]]
     days = np.array(["2024-03-01", "2024-01-01"], dtype="datetime64[D]")
     assert wr.sliding(days, wr.Max(), 1, out=np.empty(2, days.dtype)).tolist() == days.tolist()
 

@@ -55,7 +55,8 @@ def sliding(
         window crosses from one into the next. Returns the results of all, and their offsets. A segment may be
         shorter than the range.
     out
-        An array for the results, of the right length and type; for several columns, a list of them.
+        An array for the results, of the right length and type; for several columns, a list of them, or a 2-D
+        array whose columns are contiguous (``order="F"``).
     threads
         How many threads share the work; by default one.
 
@@ -83,7 +84,7 @@ def sliding(
         for columns, buffer in zip(given.columns, buffers, strict=True)
     ]
     _work([task for job in jobs for task in job.tasks(workers, len(jobs))], workers)
-    results = given.results([job.result() for job in jobs])
+    results = given.results([job.result() for job in jobs], out)
     return results if offsets is None else (results, segments.places)
 
 
@@ -105,13 +106,14 @@ class _Given:
             return out
         raise ColumnError(f"out is one buffer for {len(self.columns)} columns; give a list with one for each")
 
-    def results(self, results: list[Any]) -> Any:
+    def results(self, results: list[Any], out: Any) -> Any:
         if self.form == "one":
             return results[0]
         if self.form == "list":
             return results
-        masked = any(isinstance(result, np.ma.MaskedArray) for result in results)
-        return (np.ma.stack if masked else np.stack)(results, axis=1)
+        if any(isinstance(result, np.ma.MaskedArray) for result in results):
+            return np.ma.stack(results, axis=1)
+        return out if isinstance(out, np.ndarray) else np.stack(results, axis=1)
 
 
 @dataclass(frozen=True)

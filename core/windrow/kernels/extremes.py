@@ -42,19 +42,19 @@ LANES = 8
 SHORT = 24
 """Up to this range, windows are overlapped instead of scanned."""
 
+LONG = 1 << 18
+"""From this range on, a chunk's lcs is kept in the output itself: one array less in the shared cache."""
+
 TILE = 1024
 """Windows that are overlapped at a time, in the nearest cache."""
-
-BLOCK = 512
-"""Rows of a chunk that are scanned at a time: read once from memory, and again from the nearest cache."""
 
 SPARE = 2 * 16
 """How many more slots than a chunk, or a tile, the scratch has: vectors may overrun it on both sides."""
 
 
 def slots_needed(range_: int) -> int:
-    """The length of ``scratch``: for overlaps, or for two chunks and the totals of blocks."""
-    return max(2 * (TILE + SHORT + SPARE), 2 * (range_ + SPARE) + range_ // BLOCK + 1)
+    """The length of ``scratch``."""
+    return max(range_, 2 * (TILE + SHORT)) + 2 * SPARE
 
 
 def run(values: Any, offsets: Any, places: Any, scratch: Any, out: Any, range_: int) -> None:
@@ -68,76 +68,52 @@ def run(values: Any, offsets: Any, places: Any, scratch: Any, out: Any, range_: 
                 chunks(values, offsets[segment], windows, scratch, out, places[segment], range_)
 
 
-def chunks(values: Any, begin: int, windows: int, scratch: Any, out: Any, place: int, chunk: int) -> None:
-    """The windows of one segment, a chunk at a time, and of that a block at a time.
-
-    Slot LANES + k of ``lcs`` holds the aggregate of row k of the chunk to the end of its block; ``later``
-    that of all later blocks of the chunk. A block of the next chunk is scanned from left to right for the
-    windows of this one, and then, while it is at hand, from right to left, into the slots just used.
-    """
+def chunks(values: Any, begin: int, windows: int, lcs: Any, out: Any, place: int, chunk: int) -> None:
+    """The windows of one segment, a chunk at a time; slice k of a chunk has slot LANES + k of ``lcs``."""
     identity = nothing()[0]
-    lcs, spare = scratch[: chunk + SPARE], scratch[chunk + SPARE : 2 * (chunk + SPARE)]
-    later = scratch[2 * (chunk + SPARE) :][: (chunk + BLOCK - 1) // BLOCK]
     lcs[LANES + chunk :] = identity
-    odd = False
-    for low in range(0, chunk, BLOCK):
-        right_to_left(values, begin + low, min(BLOCK, chunk - low), lcs, low)
-        odd |= any_nan(values, begin + low, min(BLOCK, chunk - low))
     for first in range(0, windows, chunk):
-        total = identity
-        for block in range(len(later) - 1, -1, -1):
-            later[block] = total
-            total = better(lcs[LANES + block * BLOCK], total)
-        row, at, count = begin + first, place + first, min(chunk, windows - first)
-        odd_before, odd, csa = odd, False, identity
-        out[at] = total
-        more = first + chunk < windows
-        rows = chunk if more else count - 1
-        for low in range(0, rows, BLOCK):
-            size = min(BLOCK, rows - low)
-            aside = later[low // BLOCK]
-            csa, met = left_to_right(
-                values, row + chunk + low, size, lcs, low + 1, aside, out, at + low + 1, csa
-            )
-            odd |= met
-            if more:
-                right_to_left(values, row + chunk + low, size, lcs, low)
-        if odd or odd_before:
-            carefully(values, row, chunk, spare, out, at, count)
+        count = min(chunk, windows - first)
+        row, at = begin + first, place + first
+        if chunk >= LONG and count == chunk:
+            odd = right_to_left(values, row, chunk, out, at, 0, identity)
+            odd |= left_to_right(values, row + chunk, count - 1, out, at + 1, out, at + 1, identity)
+        else:
+            odd = right_to_left(values, row, chunk, lcs, LANES, LANES, identity)
+            out[at] = lcs[LANES]
+            odd |= left_to_right(values, row + chunk, count - 1, lcs, LANES + 1, out, at + 1, identity)
+        if odd:
+            carefully(values, row, chunk, lcs, out, at, count)
 
 
-def right_to_left(values: Any, row: int, size: int, lcs: Any, slot: int) -> None:
-    """Fill ``lcs`` for one block. Only the first block has slots before it that a vector may overrun."""
-    vectors = size // LANES
-    if size > vectors * LANES and slot == 0 and row + size >= (vectors + 1) * LANES:
+def right_to_left(values: Any, row: int, chunk: int, lcs: Any, slot: int, spare: int, identity: Any) -> bool:
+    """Fill ``lcs`` from ``slot`` on, before which ``spare`` slots may be overrun; true if a NaN was seen."""
+    vectors = chunk // LANES
+    if chunk > vectors * LANES and spare >= LANES and row + chunk >= (vectors + 1) * LANES:
         vectors += 1
-    acc = scan_back(values, row + size, vectors, lcs, LANES + slot + size, nothing()[0])
-    for k in range(size - vectors * LANES - 1, -1, -1):
-        acc = better(values[row + k], acc)
-        lcs[LANES + slot + k] = acc
+    acc, odd = scan_back(values, row + chunk, vectors, lcs, slot + chunk, identity)
+    for k in range(chunk - vectors * LANES - 1, -1, -1):
+        value = values[row + k]
+        odd |= value != value
+        acc = better(value, acc)
+        lcs[slot + k] = acc
+    return bool(odd)
 
 
 def left_to_right(
-    values: Any, row: int, size: int, lcs: Any, slot: int, later: Any, out: Any, at: int, csa: Any
-) -> Any:
-    """Fill ``out`` from one block of the next chunk; return csa, and whether a NaN was seen."""
-    vectors = (size + LANES - 1) // LANES
+    values: Any, row: int, count: int, lcs: Any, slot: int, out: Any, at: int, identity: Any
+) -> bool:
+    """Fill ``out`` with the windows that reach into the next chunk; true if a NaN was seen."""
+    vectors = (count + LANES - 1) // LANES
     if row + vectors * LANES > len(values) or at + vectors * LANES > len(out):
-        vectors = size // LANES
-    csa, odd = scan_on(values, row, vectors, lcs, LANES + slot, later, out, at, csa)
-    for k in range(vectors * LANES, size):
+        vectors = count // LANES
+    csa, odd = scan_on(values, row, vectors, lcs, slot, out, at, identity)
+    for k in range(vectors * LANES, count):
         value = values[row + k]
         odd |= value != value
         csa = better(csa, value)
-        out[at + k] = better(better(lcs[LANES + slot + k], later), csa)
-    return csa, odd
-
-
-def any_nan(values: Any, row: int, size: int) -> bool:
-    found = False
-    for k in range(row, row + size):
-        found |= values[k] != values[k]
-    return found
+        out[at + k] = better(lcs[slot + k], csa)
+    return bool(odd)
 
 
 def carefully(values: Any, row: int, chunk: int, lcs: Any, out: Any, at: int, count: int) -> None:
@@ -212,50 +188,41 @@ def scan_back(
     context: Any, values: Any, end: Any, vectors: Any, lcs: Any, slot: Any, carry: Any
 ) -> tuple[Any, Any]:
     """From right to left over the vectors that end before row ``end``, into those before ``slot``."""
-    signature = carry(values, types.intp, types.intp, lcs, types.intp, carry)
+    signature = types.Tuple((carry, types.boolean))(values, types.intp, types.intp, lcs, types.intp, carry)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         v = Vectors(context, builder, values.dtype)
         rows, count = v.at(values, arguments[0], arguments[1]), arguments[2]
         slots = v.at(lcs, arguments[3], arguments[4])
-        carried = v.variable(v.all_lanes(arguments[5]))
+        carried, odd = v.variable(v.all_lanes(arguments[5])), v.none_odd()
         with cgutils.for_range(builder, count) as loop:
             place = builder.mul(builder.not_(loop.index), v.lanes)  # −(index + 1) vectors
             vector = v.load(rows, place)
+            v.note_odd(odd, vector)
             for distance in v.distances():
                 vector = v.better(vector, v.lanes_after(vector, distance))
             before = builder.load(carried)
             v.store(v.better(vector, before), slots, place)
             builder.store(v.better(v.lane(vector, 0), before), carried)
-        return v.first(builder.load(carried))
+        return v.result(signature, v.first(builder.load(carried)), v.any_odd(odd))
 
     return signature, generate
 
 
 @vector_loop
 def scan_on(
-    context: Any,
-    values: Any,
-    row: Any,
-    vectors: Any,
-    lcs: Any,
-    slot: Any,
-    later: Any,
-    out: Any,
-    place: Any,
-    carry: Any,
+    context: Any, values: Any, row: Any, vectors: Any, lcs: Any, slot: Any, out: Any, place: Any, carry: Any
 ) -> tuple[Any, Any]:
-    """From left to right over vectors of rows; ``lcs``, ``later`` and each of them into ``out``."""
+    """From left to right over vectors of rows; each, combined with that of ``lcs``, into ``out``."""
     signature = types.Tuple((carry, types.boolean))(
-        values, types.intp, types.intp, lcs, types.intp, later, out, types.intp, carry
+        values, types.intp, types.intp, lcs, types.intp, out, types.intp, carry
     )
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         v = Vectors(context, builder, values.dtype)
         rows, count = v.at(values, arguments[0], arguments[1]), arguments[2]
-        slots, places = v.at(lcs, arguments[3], arguments[4]), v.at(out, arguments[6], arguments[7])
-        aside = v.all_lanes(arguments[5])
-        carried, odd = v.variable(v.all_lanes(arguments[8])), v.none_odd()
+        slots, places = v.at(lcs, arguments[3], arguments[4]), v.at(out, arguments[5], arguments[6])
+        carried, odd = v.variable(v.all_lanes(arguments[7])), v.none_odd()
         with cgutils.for_range(builder, count) as loop:
             place = builder.mul(loop.index, v.lanes)
             vector = v.load(rows, place)
@@ -263,11 +230,9 @@ def scan_on(
             for distance in v.distances():
                 vector = v.better(v.lanes_before(vector, distance), vector)
             before = builder.load(carried)
-            start = v.better(v.load(slots, place), aside)
-            v.store(v.better(start, v.better(before, vector)), places, place)
+            v.store(v.better(v.load(slots, place), v.better(before, vector)), places, place)
             builder.store(v.better(before, v.lane(vector, LANES - 1)), carried)
-        ends = v.first(builder.load(carried)), v.any_odd(odd)
-        return context.make_tuple(builder, signature.return_type, ends)
+        return v.result(signature, v.first(builder.load(carried)), v.any_odd(odd))
 
     return signature, generate
 
@@ -371,6 +336,9 @@ class Vectors:
     def any_odd(self, odd: Any) -> Any:
         bits = self.builder.bitcast(self.builder.load(odd), ir.IntType(LANES))
         return self.builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+
+    def result(self, signature: Any, carried: Any, odd: Any) -> Any:
+        return self.context.make_tuple(self.builder, signature.return_type, (carried, odd))
 
 
 _INT32 = ir.IntType(32)
