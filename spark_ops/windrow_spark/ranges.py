@@ -58,7 +58,8 @@ def by_ranges(frame: Any, plan: Plan, ranges: int | None) -> Any:
         if earliest is not None:
             origin, width = earliest, max(-(-(latest - earliest + length + 1) // ranges), 1)
     first, last = (_quotient(time + F.lit(reach - origin), width) for reach in (1, length))
-    rows = frame.select(*map(column, plan.schema.names), F.explode(F.sequence(first, last)).alias(RANGE))
+    reached = F.when(first == last, F.array(first)).otherwise(F.sequence(first, last))
+    rows = frame.select(*map(column, plan.schema.names), F.explode(reached).alias(RANGE))
     placed = (ranges, RANGE) if ranges is not None and not query.by else None
     return sorted_through(
         rows, (*query.by, RANGE), query.time, _task(plan, origin, width), plan.output, placed
