@@ -1,6 +1,6 @@
 """windrow: sliding-window aggregation in constant time per slide, in-process, on PySpark and on PyFlink."""
 
-from windrow import laws
+from windrow import data, laws
 from windrow.aggregates import (
     Aggregate,
     ArgMax,
@@ -88,6 +88,7 @@ __all__ = [
     "Var",
     "aggregate",
     "aggregate_type",
+    "data",
     "explain",
     "from_beam",
     "from_flink",

@@ -23,6 +23,7 @@ __all__ = [
     "DurationError",
     "FingerprintMismatch",
     "FormatTooNew",
+    "GeneratorError",
     "LawViolation",
     "NoMapping",
     "PropertyError",
@@ -85,6 +86,10 @@ class NoMapping(WindrowError, TypeError):
 
 class PropertyError(QueryError):
     """An algorithm needs a property (commutative, invertible, selective) that an aggregate does not have."""
+
+
+class GeneratorError(WindrowError, ValueError):
+    """A parameter of a data generator that is impossible, such as more houses than plugs."""
 
 
 # What happens while rows are aggregated.
