@@ -213,7 +213,7 @@ def test_vectors_have_the_bits_of_the_generic_kernel(dtype: str, data: Any) -> N
 def test_vectors_over_many_tiles_and_chunks() -> None:
     values = np.random.default_rng(1).normal(size=10_000)
     values[7_000] = np.nan
-    for rows in (3, 8, 16, 20, 37, 1_000, 4_000):
+    for rows in (3, 8, 16, 17, 20, 36, 37, 127, 255, 256, 257, 1_000, 4_000):
         got = wr.sliding(values, wr.Max(), rows)
         want = np.lib.stride_tricks.sliding_window_view(values, rows).max(axis=1)
         assert np.array_equal(got, want, equal_nan=True)
@@ -221,8 +221,8 @@ def test_vectors_over_many_tiles_and_chunks() -> None:
 
 
 def test_vectors_with_a_long_range() -> None:
-    """From extremes.LONG on, lcs is in the output; a range that is no multiple of the lanes."""
-    rows = extremes.LONG + 3
+    """Many pieces in a chunk; a range that is no multiple of pieces or lanes."""
+    rows = 300 * extremes.PIECE + 3
     values = np.random.default_rng(1).normal(size=3 * rows + 17)
     for bad in (None, rows + 5):
         if bad is not None:

@@ -7,8 +7,8 @@ was carried so far.
 
     lanes    3 1 4 1 5 9 2 6        distance 1    3 3 4 4 5 9 9 6        2    3 3 4 4 5 9 9 9        4 …
 
-Ranges up to :data:`SHORT` need no scan: the extreme is idempotent, so a window is four overlapping windows of
-four.
+Ranges up to :data:`SHORT` need no scan: the extreme is idempotent, so a window is a few overlapping windows
+of a few rows.
 
 Vectors compare with one plain instruction, which a NaN would confuse; so each pass also says whether it saw
 one, and a chunk that did is done again, carefully, with the aggregate's own ``combine``. Either way the
@@ -39,11 +39,14 @@ LARGER = True
 LANES = 8
 """Numbers in a vector; bound when the module is specialised."""
 
-SHORT = 24
+SHORT = 36
 """Up to this range, windows are overlapped instead of scanned."""
 
-LONG = 1 << 18
-"""From this range on, a chunk's lcs is kept in the output itself: one array less in the shared cache."""
+PIECE = 128
+"""A chunk is worked on in pieces of about this many rows, in the nearest cache."""
+
+AHEAD = 2 * PIECE
+"""How many rows before they are scanned from right to left they are asked for: those left the cache."""
 
 TILE = 1024
 """Windows that are overlapped at a time, in the nearest cache."""
@@ -54,7 +57,12 @@ SPARE = 2 * 16
 
 def slots_needed(range_: int) -> int:
     """The length of ``scratch``."""
-    return max(range_, 2 * (TILE + SHORT)) + 2 * SPARE
+    return max(range_, 2 * (TILE + SHORT)) + 2 * SPARE + pieces_of(range_) + 1
+
+
+def pieces_of(chunk: int) -> int:
+    """How many pieces a chunk has; piece i begins at row ``i * chunk // pieces`` of it."""
+    return max(1, chunk // PIECE)
 
 
 def run(values: Any, offsets: Any, places: Any, scratch: Any, out: Any, range_: int) -> None:
@@ -68,52 +76,81 @@ def run(values: Any, offsets: Any, places: Any, scratch: Any, out: Any, range_: 
                 chunks(values, offsets[segment], windows, scratch, out, places[segment], range_)
 
 
-def chunks(values: Any, begin: int, windows: int, lcs: Any, out: Any, place: int, chunk: int) -> None:
-    """The windows of one segment, a chunk at a time; slice k of a chunk has slot LANES + k of ``lcs``."""
+def chunks(values: Any, begin: int, windows: int, scratch: Any, out: Any, place: int, chunk: int) -> None:
+    """The windows of one segment, a chunk at a time, and a chunk a piece at a time.
+
+    A window that begins in a piece is the rest of that piece, the pieces up to one chunk later, and the
+    beginning of that one. The pieces between are a single number, the same for all windows of the piece.
+    """
     identity = nothing()[0]
-    lcs[LANES + chunk :] = identity
+    pieces = pieces_of(chunk)
+    best = len(scratch) - pieces - 1  # here begin the extremes of a chunk's pieces
+    was_odd = False
+    for i in range(pieces if pieces > 1 else 0):
+        start, stop = i * chunk // pieces, (i + 1) * chunk // pieces
+        was_odd |= right_to_left(values, begin + start, stop - start, scratch, identity)
+        scratch[best + i] = scratch[LANES]
+    scratch[best + pieces] = identity
     for first in range(0, windows, chunk):
         count = min(chunk, windows - first)
         row, at = begin + first, place + first
-        if chunk >= LONG and count == chunk:
-            odd = right_to_left(values, row, chunk, out, at, 0, identity)
-            odd |= left_to_right(values, row + chunk, count - 1, out, at + 1, out, at + 1, identity)
-        else:
-            odd = right_to_left(values, row, chunk, lcs, LANES, LANES, identity)
-            out[at] = lcs[LANES]
-            odd |= left_to_right(values, row + chunk, count - 1, lcs, LANES + 1, out, at + 1, identity)
-        if odd:
-            carefully(values, row, chunk, lcs, out, at, count)
+        for i in range(pieces - 2, -1, -1):
+            scratch[best + i] = better(scratch[best + i], scratch[best + i + 1])
+        odd, csa = False, identity
+        for i in range(pieces):
+            start, stop = i * chunk // pieces, min((i + 1) * chunk // pieces, count)
+            if start >= stop:
+                break
+            between = better(scratch[best + i + 1], csa)
+            size = (i + 1) * chunk // pieces - start
+            odd |= right_to_left(values, row + start, size, scratch, between)
+            out[at + start] = scratch[LANES]
+            last = row + chunk + stop - 1
+            met, young = left_to_right(
+                values, last - (stop - 1 - start), stop - 1 - start, scratch, out, at + start + 1, pieces == 1
+            )
+            odd |= met
+            if pieces > 1 and last < len(values):
+                odd |= values[last] != values[last]
+                young = better(young, values[last])
+                scratch[best + i] = young
+                csa = better(csa, young)
+        if odd or was_odd:
+            carefully(values, row, chunk, scratch, out, at, count)
+        was_odd = odd
 
 
-def right_to_left(values: Any, row: int, chunk: int, lcs: Any, slot: int, spare: int, identity: Any) -> bool:
-    """Fill ``lcs`` from ``slot`` on, before which ``spare`` slots may be overrun; true if a NaN was seen."""
-    vectors = chunk // LANES
-    if chunk > vectors * LANES and spare >= LANES and row + chunk >= (vectors + 1) * LANES:
+def right_to_left(values: Any, row: int, count: int, lcs: Any, carry: Any) -> bool:
+    """Fill ``lcs``, of which row k has slot LANES + k; true if a NaN was seen."""
+    vectors = count // LANES
+    if count > vectors * LANES and row + count >= (vectors + 1) * LANES:
         vectors += 1
-    acc, odd = scan_back(values, row + chunk, vectors, lcs, slot + chunk, identity)
-    for k in range(chunk - vectors * LANES - 1, -1, -1):
+    acc, odd = scan_back(values, row + count, vectors, lcs, LANES + count, carry)
+    for k in range(count - vectors * LANES - 1, -1, -1):
         value = values[row + k]
         odd |= value != value
         acc = better(value, acc)
-        lcs[slot + k] = acc
+        lcs[LANES + k] = acc
     return bool(odd)
 
 
 def left_to_right(
-    values: Any, row: int, count: int, lcs: Any, slot: int, out: Any, at: int, identity: Any
-) -> bool:
-    """Fill ``out`` with the windows that reach into the next chunk; true if a NaN was seen."""
-    vectors = (count + LANES - 1) // LANES
-    if row + vectors * LANES > len(values) or at + vectors * LANES > len(out):
-        vectors = count // LANES
-    csa, odd = scan_on(values, row, vectors, lcs, slot, out, at, identity)
+    values: Any, row: int, count: int, lcs: Any, out: Any, at: int, overrun: bool
+) -> tuple[bool, Any]:
+    """Fill ``out`` with the windows that reach ``count`` rows further than the first of their piece.
+
+    True if a NaN was seen, and the extreme of those rows, or of a few more if it may ``overrun`` them.
+    """
+    vectors = count // LANES
+    if overrun and row + (vectors + 1) * LANES <= len(values) and at + (vectors + 1) * LANES <= len(out):
+        vectors += count > vectors * LANES
+    csa, odd = scan_on(values, row, vectors, lcs, LANES + 1, out, at, nothing()[0])
     for k in range(vectors * LANES, count):
         value = values[row + k]
         odd |= value != value
         csa = better(csa, value)
-        out[at + k] = better(lcs[slot + k], csa)
-    return bool(odd)
+        out[at + k] = better(lcs[LANES + 1 + k], csa)
+    return bool(odd), csa
 
 
 def carefully(values: Any, row: int, chunk: int, lcs: Any, out: Any, at: int, count: int) -> None:
@@ -130,25 +167,19 @@ def carefully(values: Any, row: int, chunk: int, lcs: Any, out: Any, at: int, co
 
 
 def tiles(values: Any, begin: int, windows: int, scratch: Any, out: Any, place: int, range_: int) -> None:
-    """The windows of one segment when the range is short: of four rows, then of four of those, until they
-    are long enough.
+    """The windows of one segment when the range is short: windows of ``width`` rows, then as many of those
+    as make one of ``range_``.
     """
-    half = TILE + SHORT + SPARE // 2
+    width = 4 if range_ <= 16 else 6
     for first in range(0, windows, TILE):
         count = min(TILE, windows - first)
         row, at = begin + first, place + first
-        odd = False
-        source, source_at, other, width = values, row, 0, 1
-        while 4 * width < range_:
-            wider = 4 * width
-            met = overlap(
-                source, source_at, width, 2 * width, 3 * width, scratch, other, count + range_ - wider
-            )
-            odd |= met and width == 1
-            source, source_at, other, width = scratch, other, half - other, wider
-        last = range_ - width
-        met = overlap(source, source_at, min(width, last), max(last - width, 0), last, out, at, count)
-        if odd or (met and width == 1):
+        if range_ <= width:
+            odd = overlap(values, row, 1, range_ - 1, out, at, count, width)
+        else:
+            odd = overlap(values, row, 1, width - 1, scratch, 0, count + range_ - width, width)
+            overlap(scratch, 0, width, range_ - width, out, at, count, width)
+        if odd:
             for w in range(count):
                 acc = nothing()
                 for i in range(row + w, row + w + range_):
@@ -156,17 +187,26 @@ def tiles(values: Any, begin: int, windows: int, scratch: Any, out: Any, place: 
                 out[at + w] = acc[0]
 
 
-def overlap(source: Any, row: int, b: int, c: int, d: int, target: Any, at: int, count: int) -> bool:
-    """target[at + i] becomes the extreme of the rows i, i + b, i + c and i + d; true if a NaN was seen."""
+def overlap(source: Any, row: int, step: int, last: int, target: Any, at: int, count: int, ways: int) -> bool:
+    """target[at + i] becomes the extreme of ``ways`` rows: i, i + step, i + 2 · step …, none after i + last.
+
+    True if a NaN was seen.
+    """
     vectors = (count + LANES - 1) // LANES
-    if row + vectors * LANES + d > len(source) or at + vectors * LANES > len(target):
+    if row + vectors * LANES + last > len(source) or at + vectors * LANES > len(target):
         vectors = count // LANES
-    odd = combine_four(source, row, b, c, d, vectors, target, at)
+    if ways == 4:
+        odd = combine_four(source, row, step, last, vectors, target, at)
+    else:
+        odd = combine_six(source, row, step, last, vectors, target, at)
     for i in range(vectors * LANES, count):
-        one, two = source[row + i], source[row + i + b]
-        three, four = source[row + i + c], source[row + i + d]
-        odd |= one != one or two != two or three != three or four != four
-        target[at + i] = better(better(one, two), better(three, four))
+        acc = source[row + i]
+        odd |= acc != acc
+        for way in range(1, ways):
+            value = source[row + i + min(way * step, last)]
+            odd |= value != value
+            acc = better(acc, value)
+        target[at + i] = acc
     return bool(odd)
 
 
@@ -197,6 +237,7 @@ def scan_back(
         carried, odd = v.variable(v.all_lanes(arguments[5])), v.none_odd()
         with cgutils.for_range(builder, count) as loop:
             place = builder.mul(builder.not_(loop.index), v.lanes)  # −(index + 1) vectors
+            v.prefetch(rows, builder.add(place, v.whole(AHEAD)))
             vector = v.load(rows, place)
             v.note_odd(odd, vector)
             for distance in v.distances():
@@ -237,30 +278,37 @@ def scan_on(
     return signature, generate
 
 
-@vector_loop
-def combine_four(
-    context: Any, source: Any, row: Any, b: Any, c: Any, d: Any, vectors: Any, target: Any, at: Any
-) -> tuple[Any, Any]:
-    """Vectors of the extreme of four rows, at distances 0, b, c and d from each."""
-    signature = types.boolean(
-        source, types.intp, types.intp, types.intp, types.intp, types.intp, target, types.intp
-    )
+def overlapping(ways: int) -> Any:
+    """A loop over vectors of the extreme of ``ways`` rows, as :func:`overlap` says."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        v = Vectors(context, builder, source.dtype)
-        rows, distances, count = v.at(source, arguments[0], arguments[1]), arguments[2:5], arguments[5]
-        places, odd = v.at(target, arguments[6], arguments[7]), v.none_odd()
-        with cgutils.for_range(builder, count) as loop:
-            place = builder.mul(loop.index, v.lanes)
-            one, two, three, four = (
-                v.load(rows, at) for at in (place, *(builder.add(place, distance) for distance in distances))
-            )
-            v.note_odd(odd, one)
-            v.note_odd(odd, four)
-            v.store(v.better(v.better(one, two), v.better(three, four)), places, place)
-        return v.any_odd(odd)
+    @vector_loop
+    def combine(
+        context: Any, source: Any, row: Any, step: Any, last: Any, vectors: Any, target: Any, at: Any
+    ) -> tuple[Any, Any]:
+        signature = types.boolean(source, types.intp, types.intp, types.intp, types.intp, target, types.intp)
 
-    return signature, generate
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            v = Vectors(context, builder, source.dtype)
+            rows, step, last, count = v.at(source, arguments[0], arguments[1]), *arguments[2:5]
+            places, odd = v.at(target, arguments[5], arguments[6]), v.none_odd()
+            distances = [v.least(builder.mul(step, v.whole(way)), last) for way in range(1, ways)]
+            with cgutils.for_range(builder, count) as loop:
+                place = builder.mul(loop.index, v.lanes)
+                best = v.load(rows, place)
+                v.note_odd(odd, best)
+                for distance in distances:
+                    vector = v.load(rows, builder.add(place, distance))
+                    best = v.better(best, vector)
+                v.note_odd(odd, vector)
+                v.store(best, places, place)
+            return v.any_odd(odd)
+
+        return signature, generate
+
+    return combine
+
+
+combine_four, combine_six = overlapping(4), overlapping(6)
 
 
 class Vectors:
@@ -270,8 +318,14 @@ class Vectors:
         self.context, self.builder, self.dtype = context, builder, dtype
         self.number = context.get_value_type(dtype)
         self.type = ir.VectorType(self.number, LANES)
-        self.lanes = context.get_constant(types.intp, LANES)
+        self.lanes = self.whole(LANES)
         self.floats = isinstance(dtype, types.Float)
+
+    def whole(self, number: int) -> Any:
+        return self.context.get_constant(types.intp, number)
+
+    def least(self, a: Any, b: Any) -> Any:
+        return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def at(self, array_type: Any, array: Any, position: Any) -> Any:
         """The address of a place in a contiguous array."""
@@ -281,6 +335,14 @@ class Vectors:
     def load(self, base: Any, distance: Any) -> Any:
         address = self.builder.bitcast(self.builder.gep(base, [distance]), self.type.as_pointer())
         return self.builder.load(address, align=self.dtype.bitwidth // 8)
+
+    def prefetch(self, base: Any, distance: Any) -> None:
+        """Ask for the numbers at a place that will be read soon; it may lie outside of the array."""
+        byte, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
+        ask = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0i8")
+        address = self.builder.bitcast(self.builder.gep(base, [distance]), byte)
+        self.builder.call(ask, [address, int32(0), int32(3), int32(1)])
 
     def store(self, vector: Any, base: Any, distance: Any) -> None:
         address = self.builder.bitcast(self.builder.gep(base, [distance]), self.type.as_pointer())
