@@ -13,6 +13,7 @@ import operator
 import re
 from datetime import timedelta
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 from typing import TypeAlias
 
@@ -70,6 +71,7 @@ write numbers with the units w, d, h, m, s, ms, us, such as '1h30m'
     return micros
 
 
+@cache
 def format(micros: int) -> str:
     """The shortest text that :func:`parse` reads back as ``micros``; of equals, the fewest and largest units.
 

@@ -20,7 +20,7 @@ from windrow.errors import QueryError
 from windrow.keys import Keys
 from windrow.query import Query
 
-BUCKETS = 16
+BUCKETS = 8
 KEY_GROUPS = 128
 """The maximum parallelism of windrow's operators; fixed, so that a savepoint fits every parallelism up to it."""
 REMEMBERED = 1 << 20

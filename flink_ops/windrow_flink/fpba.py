@@ -12,8 +12,9 @@ from pyflink.datastream import KeyedProcessFunction, RuntimeContext
 from windrow.errors import QueryError
 from windrow.query import Query
 from windrow_flink.function import Plan, Windows, rows_out
+from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import schema_of, type_of
-from windrow_flink.stream import Rows, kept_columns
+from windrow_flink.stream import kept_columns
 
 
 class FPBA(KeyedProcessFunction):
@@ -44,7 +45,8 @@ class FPBA(KeyedProcessFunction):
         chosen = _with_pba(query)
         chosen.bind(schema)
         kept = kept_columns(chosen, schema)
-        codec = Rows(kept, chosen.time, [schema.get_field_index(name) for name in kept.names])
+        codec = RowCodec(kept, chosen.time, [schema.get_field_index(name) for name in kept.names])
+        self._codec = codec
         self._windows = Windows(Plan(chosen, codec, rows_out, threads=threads))
 
     @staticmethod
@@ -55,8 +57,9 @@ class FPBA(KeyedProcessFunction):
     def open(self, context: RuntimeContext) -> None:
         self._windows.open(context)
 
-    def process_element(self, element: Any, context: KeyedProcessFunction.Context) -> Iterable[Any]:
-        return self._windows.process_element(element, context)
+    def process_element(self, row: Any, context: KeyedProcessFunction.Context) -> Iterable[Any]:
+        key, time = context.get_current_key(), self._codec.time_of(row)
+        return self._windows.take(key, 1, time, self._codec.encode(0, row), context.timer_service())
 
     def on_timer(self, timestamp: int, context: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
         return self._windows.on_timer(timestamp, context)

@@ -18,9 +18,11 @@ from pyflink.datastream import KeyedProcessFunction, OutputTag, RuntimeContext, 
 from pyflink.datastream.state import ListStateDescriptor, StateTtlConfig
 
 from windrow.errors import ColumnError
+from windrow.kernels.layout import FOREVER
 from windrow.operator import Operator
 from windrow.query import Query
 from windrow.windows import TimeWindow
+from windrow_flink.elements import HEAD, MET
 from windrow_flink.pages import FlinkPages, in_thread, raw_bytes
 from windrow_flink.times import END, from_flink, to_flink
 
@@ -29,18 +31,9 @@ BATCH = 4096
 
 
 class Codec(Protocol):
-    """How elements of a stream wait in state and become tables."""
+    """How what waits in state becomes tables."""
 
     schema: pa.Schema
-
-    def time_of(self, element: Any) -> int:
-        """The earliest time in it, in microseconds."""
-
-    def rows_in(self, element: Any) -> int:
-        """How many rows it holds."""
-
-    def encode(self, element: Any, watermark: int) -> bytes:
-        """The element, under the watermark that it met."""
 
     def decode(self, entries: list[bytes]) -> Iterable[tuple[int, pa.Table]]:
         """Tables, each with the watermark that its rows met."""
@@ -54,6 +47,8 @@ class Held:
     version: int = -1
     waiting: int = 0
     timer: int | None = None
+    asked: int = FOREVER
+    """A timer stands for rows of this time; so it does for later ones."""
     late: int = 0
     settled: bool = False
 
@@ -72,8 +67,6 @@ class Plan:
     ttl: StateTtlConfig | None = None
     threads: int = 1
     batch: int = BATCH
-    key_of: Callable[[Any], int] | None = None
-    """The Flink key of an element, where that is cheaper to find than to ask for."""
     queries: Mapping[int, Query] | None = None
     """The query of each Flink key, if they differ."""
     windows: list[Any] = field(init=False)
@@ -109,34 +102,39 @@ class Windows(KeyedProcessFunction):
         self.waiting = context.get_list_state(waiting)
         self.pages = FlinkPages(context, plan.ttl)
         self.held: dict[Any, Held] = {}
+        self.now, self.met = -END, MET.pack(from_flink(-END))
         self.in_thread = in_thread(context)
         metrics = context.get_metrics_group().add_group("windrow")
         self.windows, self.late_rows = metrics.counter("windows"), metrics.counter("late_rows")
         self.state_bytes: dict[Any, int] = {}
         metrics.gauge("state_bytes", lambda: sum(self.state_bytes.values()))
 
-    def process_element(self, element: Any, context: KeyedProcessFunction.Context) -> Iterable[Any]:
+    def process_element(self, element: bytes, context: KeyedProcessFunction.Context) -> Iterable[Any]:
         """Called for each element: append it to the state, and ask to be woken when it may matter."""
-        plan, codec, clock = self.plan, self.plan.codec, context.timer_service()
-        bucket = context.get_current_key() if plan.key_of is None else plan.key_of(element)
+        bucket, rows, time = HEAD.unpack_from(element)
+        return self.take(bucket, rows, time, element, context.timer_service())
+
+    def take(self, bucket: Any, rows: int, time: int, element: bytes, clock: TimerService) -> Iterable[Any]:
+        """An element for a bucket: so many rows, from this time on."""
         held = self.held.get(bucket) or self._held(bucket)
-        time = codec.time_of(element)
-        if held.timer is None or to_flink(time + 1) < held.timer:
-            self._ask(held, plan.due(time), clock)
-        entry = codec.encode(element, from_flink(clock.current_watermark()))
-        rows = codec.rows_in(element)
-        if held.waiting + rows < plan.batch:
-            self.waiting.add(entry)
-            held.waiting += rows
+        if time < held.asked:
+            held.asked = time
+            self._ask(held, self.plan.due(time), clock)
+        now = clock.current_watermark()
+        if now != self.now:
+            self.now, self.met = now, MET.pack(from_flink(now))
+        held.waiting += rows
+        if held.waiting < self.plan.batch:
+            self.waiting.add(self.met + element)
             return ()
-        return self._drain(bucket, held, clock, entry)
+        return self._drain(bucket, held, clock, self.met + element)
 
     def on_timer(self, timestamp: int, context: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
         """Called when the watermark has passed a time that was asked for."""
         bucket = context.get_current_key()
         held = self._held(bucket)
         if held.timer is not None and held.timer <= timestamp:
-            held.timer = None
+            held.timer, held.asked = None, FOREVER
         return self._drain(bucket, held, context.timer_service())
 
     def _held(self, bucket: Any) -> Held:

@@ -24,16 +24,15 @@ from windrow.errors import ColumnError, QueryError
 from windrow.query import BoundQuery, Query
 from windrow.tables import as_table
 from windrow_flink.buckets import Buckets, checked, spread
+from windrow_flink.elements import HEAD, MET, PACKED
 from windrow_flink.function import Plan, rows_out
 from windrow_flink.rowtypes import BYTES, type_of
 from windrow_flink.stream import finish, kept_columns, keyed_by_first, stream_type, time_to_live, timed
 
-PACKED = Types.ROW([Types.INT(), BYTES])
-"""The type of packed elements."""
 ROWS = 1 << 17
 """How many rows a reader puts into one batch, before it is split by bucket."""
-_HEAD = struct.Struct("<qqq")
-_MET = struct.Struct("<q")
+_TOLD = struct.Struct("<q")
+"""The time that an element may tell Flink's watermarks, after its head."""
 
 
 def pack(data: Any, query: Query, buckets: int | None = None) -> list[Row]:
@@ -152,16 +151,19 @@ class Packer:
         # Elements of one batch follow each other, and the watermark may be taken between them: only the last may tell the latest time.
         moments = [int(times.min())] * (len(parts) - 1) + [int(times.max())]
         return [
-            Row(flink_key, self._bytes(part, int(bound.times(part).min()), time))
+            Row(
+                flink_key,
+                HEAD.pack(flink_key, part.num_rows, int(bound.times(part).min())) + self._body(part, time),
+            )
             for (flink_key, part), time in zip(parts, moments, strict=True)
         ]
 
-    def _bytes(self, part: pa.Table, earliest: int, moment: int) -> bytes:
+    def _body(self, part: pa.Table, moment: int) -> bytes:
         plain = _plain(part).combine_chunks()
         batches = plain.to_batches()
         assert len(batches) == 1
         body: bytes = batches[0].serialize().to_pybytes()
-        return _HEAD.pack(part.num_rows, earliest, moment) + body
+        return _TOLD.pack(moment) + body
 
 
 class Packed:
@@ -170,25 +172,16 @@ class Packed:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = _plain(schema.empty_table()).schema
 
-    def time_of(self, element: bytes) -> int:
-        return int(_HEAD.unpack_from(element)[1])
-
-    def rows_in(self, element: bytes) -> int:
-        return int(_HEAD.unpack_from(element)[0])
-
-    def encode(self, element: bytes, watermark: int) -> bytes:
-        return _MET.pack(watermark) + element
-
     def decode(self, entries: list[bytes]) -> Iterator[tuple[int, pa.Table]]:
         together: list[pa.RecordBatch] = []
         last = 0
         for entry in entries:
-            (met,) = _MET.unpack_from(entry)
+            (met,) = MET.unpack_from(entry)
             if together and met != last:
                 yield last, pa.Table.from_batches(together)
                 together = []
             last = met
-            body = pa.py_buffer(entry).slice(_MET.size + _HEAD.size)
+            body = pa.py_buffer(entry).slice(MET.size + HEAD.size + _TOLD.size)
             together.append(pa.ipc.read_record_batch(body, self.schema))
         if together:
             yield last, pa.Table.from_batches(together)
@@ -214,7 +207,7 @@ class Split(ProcessFunction):
 
 def told(element: Row) -> int:
     """The time that a packed element may tell the watermarks: no later row of its batch is earlier by more than the disorder."""
-    return int(_HEAD.unpack_from(element[1])[2]) // 1000
+    return int(_TOLD.unpack_from(element[1], HEAD.size)[0]) // 1000
 
 
 class Files:

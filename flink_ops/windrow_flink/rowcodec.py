@@ -1,14 +1,14 @@
-"""Rows of a stream as bytes and back to columns: what waits in keyed state until the watermark asks for it.
+"""Rows of a stream as bytes and back to columns: what travels to the window function, and waits in its state.
 
-A row is a head of fixed width (the watermark when it came, which fields are null, its numbers, the lengths of
-its texts), then the texts, then everything else as tagged values. So the heads of many rows are read as one
+A row is a head of fixed width (that of every element, which fields are null, its numbers, the lengths of its
+texts), then the texts, then everything else as tagged values. So the heads of many rows are read as one
 array. Nothing is pickled: what is read from state is data.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,26 +17,29 @@ import pyarrow as pa
 
 from windrow.aggregates.encoding import decode_value, encode_value
 from windrow.errors import ColumnError, TimeColumnError
+from windrow_flink.elements import HEAD
 from windrow_flink.times import microseconds
 
 MOST_FLAGS = 63
 
 
 class RowCodec:
-    """Encodes rows of one schema, of which ``fields`` are kept; ``positions`` say where they are in a row.
+    """Encodes rows of one schema; ``positions`` say where its fields are in a row.
 
+    >>> from windrow_flink.elements import MET
     >>> schema = pa.schema({"plug": pa.string(), "ts": pa.int64(), "load": pa.float64()})
     >>> codec = RowCodec(schema, "ts", [0, 1, 2])
-    >>> entries = [codec.encode(("a", 7, 1.5), 5), codec.encode(("b", 9, None), 5), codec.encode(("a", 9, 2.5), 8)]
+    >>> rows = [codec.encode(0, ("a", 7, 1.5)), codec.encode(0, ("b", 9, None)), codec.encode(0, ("a", 9, 2.5))]
+    >>> entries = [MET.pack(watermark) + row for watermark, row in zip([5, 5, 8], rows)]
     >>> [(watermark, table.to_pylist()) for watermark, table in codec.decode(entries)]
     [(5, [{'plug': 'a', 'ts': 7, 'load': 1.5}, {'plug': 'b', 'ts': 9, 'load': None}]), (8, [{'plug': 'a', 'ts': 9, 'load': 2.5}])]
     """
 
-    def __init__(self, schema: pa.Schema, time: str, positions: Sequence[int | str]) -> None:
+    def __init__(self, schema: pa.Schema, time: str, positions: Sequence[int]) -> None:
         self.schema, self.time, self.positions = schema, time, list(positions)
         self._time_at = self.positions[schema.get_field_index(time)]
         kinds = [_kind(field.type) if place < MOST_FLAGS else "other" for place, field in enumerate(schema)]
-        indexes = list(enumerate(self.positions))
+        indexes = [(i, p) for i, p in enumerate(self.positions) if schema.field(i).name != time]
         self._numbers = [
             (i, p, kinds[i] == "time") for i, p in indexes if kinds[i] in ("int", "float", "time")
         ]
@@ -44,14 +47,17 @@ class RowCodec:
         self._others = [(i, p) for i, p in indexes if kinds[i] == "other"]
         formats = ["f8" if kinds[i] == "float" else "i8" for i, _, _ in self._numbers]
         self._head = np.dtype(
-            [("watermark", "<i8"), ("nulls", "<u8")]
+            [("met", "<i8"), ("key", "<i4"), ("rows", "<i4"), ("time", "<i8"), ("nulls", "<u8")]
             + [(f"{i}", f"<{form}") for (i, _, _), form in zip(self._numbers, formats, strict=True)]
             + [(f"{i}", "<u4") for i, _ in self._texts]
         )
-        layout = "<qQ" + "".join("d" if form == "f8" else "q" for form in formats) + "I" * len(self._texts)
-        self._pack = struct.Struct(layout).pack
+        numbers = "".join("d" if form == "f8" else "q" for form in formats)
+        self._pack = struct.Struct(f"{HEAD.format}Q{numbers}{'I' * len(self._texts)}").pack
+        plain = not self._texts and not self._others and not any(temporal for _, _, temporal in self._numbers)
+        self._plain = [p for _, p, _ in self._numbers] if plain else None
+        """Where the numbers are, if there is nothing else in a row."""
 
-    def __reduce__(self) -> tuple[type[RowCodec], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., RowCodec], tuple[Any, ...]]:
         return RowCodec, (self.schema, self.time, self.positions)
 
     def time_of(self, row: Any) -> int:
@@ -63,8 +69,19 @@ class RowCodec:
             )
         return value if type(value) is int else microseconds(value)
 
-    def encode(self, row: Any, watermark: int) -> bytes:
-        """One row that came when the watermark was this."""
+    def encode(self, key: int, row: Any) -> bytes:
+        """One row, for the bucket with this Flink key."""
+        time = self.time_of(row)
+        if self._plain is not None:
+            values = [row[position] for position in self._plain]
+            if None not in values:
+                try:
+                    return self._pack(key, 1, time, 0, *values)
+                except struct.error as cause:
+                    raise self._misfit(row, cause) from cause
+        return self._encode(key, time, row)
+
+    def _encode(self, key: int, time: int, row: Any) -> bytes:
         nulls = 0
         head: list[Any] = []
         for i, position, temporal in self._numbers:
@@ -84,33 +101,38 @@ class RowCodec:
             else:
                 texts.append(value.encode())
         try:
-            blob = self._pack(watermark, nulls, *head, *map(len, texts)) + b"".join(texts)
-        except Exception as cause:
-            raise ColumnError(f"the row {row!r} does not fit {self.schema.to_string()!r}: {cause}") from cause
+            blob = self._pack(key, 1, time, nulls, *head, *map(len, texts)) + b"".join(texts)
+        except struct.error as cause:
+            raise self._misfit(row, cause) from cause
         return blob + encode_value([row[position] for _, position in self._others]) if self._others else blob
 
+    def _misfit(self, row: Any, cause: Exception) -> ColumnError:
+        return ColumnError(f"the row {row!r} does not fit {self.schema.to_string()!r}: {cause}")
+
     def decode(self, entries: list[bytes]) -> Iterator[tuple[int, pa.Table]]:
-        """The rows as tables, one for each run of rows that came under the same watermark."""
+        """Entries of the state as tables, one for each run of rows that came under the same watermark."""
         if not entries:
             return
         size = self._head.itemsize
-        heads = np.frombuffer(b"".join([entry[:size] for entry in entries]), dtype=self._head)
+        whole = entries if self._plain is not None else [entry[:size] for entry in entries]
+        heads = np.frombuffer(b"".join(whole), dtype=self._head)
         table = self._table(entries, heads)
-        watermarks = heads["watermark"]
-        cuts = [0, *(np.flatnonzero(watermarks[1:] != watermarks[:-1]) + 1).tolist(), len(entries)]
+        met = heads["met"]
+        cuts = [0, *(np.flatnonzero(met[1:] != met[:-1]) + 1).tolist(), len(entries)]
         for begin, end in pairwise(cuts):
-            yield int(watermarks[begin]), table.slice(begin, end - begin)
+            yield int(met[begin]), table.slice(begin, end - begin)
 
     def _table(self, entries: list[bytes], heads: Any) -> pa.Table:
         nulls = heads["nulls"]
-        columns: dict[int, pa.Array] = {}
+        place = self.schema.get_field_index(self.time)
+        columns = {
+            place: _moments(pa.array(np.ascontiguousarray(heads["time"])), self.schema.field(place).type)
+        }
         for i, _, temporal in self._numbers:
             type_ = self.schema.field(i).type
             mask = (nulls >> np.uint64(i)) & np.uint64(1) != 0
             column = pa.array(np.ascontiguousarray(heads[f"{i}"]), mask=mask if mask.any() else None)
-            columns[i] = (
-                column.cast(pa.timestamp("us", type_.tz)).cast(type_) if temporal else _cast(column, type_)
-            )
+            columns[i] = _moments(column, type_) if temporal else _cast(column, type_)
         at = np.full(len(entries), self._head.itemsize, dtype=np.int64)
         for i, _ in self._texts:
             ends = at + heads[f"{i}"]
@@ -135,6 +157,12 @@ def _kind(type_: pa.DataType) -> str:
     if types.is_floating(type_):
         return "float"
     return "text" if types.is_string(type_) or types.is_large_string(type_) else "other"
+
+
+def _moments(micros: pa.Array, type_: pa.DataType) -> pa.Array:
+    if not pa.types.is_timestamp(type_):
+        return _cast(micros, type_)
+    return micros.cast(pa.timestamp("us", type_.tz)).cast(type_)
 
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:

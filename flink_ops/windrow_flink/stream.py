@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +20,10 @@ from windrow.durations import Duration
 from windrow.errors import QueryError
 from windrow.query import Query
 from windrow_flink.buckets import KEY_GROUPS, Buckets, checked, spread
+from windrow_flink.elements import PACKED
 from windrow_flink.function import Plan, Windows, rows_out
 from windrow_flink.rowcodec import RowCodec
-from windrow_flink.rowtypes import schema_of, type_of
+from windrow_flink.rowtypes import BYTES, schema_of, type_of
 from windrow_flink.times import microseconds
 
 
@@ -53,13 +54,13 @@ def windowed(
     known = schema if schema is not None else schema_of(stream_type(source))
     bound = query.bind(known)
     kept = kept_columns(query, known)
-    codec = Rows(kept, query.time, [known.get_field_index(name) for name in kept.names])
+    codec = RowCodec(kept, query.time, [known.get_field_index(name) for name in kept.names])
     flink_keys = list(spread(checked(buckets, query)))
     of = KeyOf([known.get_field_index(name) for name in query.by], Buckets(flink_keys))
     late_tag = OutputTag(f"{uid}-late", type_of(kept)) if query.late == "side" else None
-    plan = Plan(query, codec, rows_out, late_tag, rows_out, ttl=time_to_live(ttl), key_of=of)
-    keyed = by_bucket(source, of, codec.time_of, disorder, uid)
-    return finish(keyed, plan, type_of(bound.output_schema), uid)
+    plan = Plan(query, codec, rows_out, late_tag, rows_out, ttl=time_to_live(ttl))
+    elements = timed(source, ToBucket(codec, of, disorder is not None), PACKED, disorder, uid)
+    return finish(keyed_by_first(elements, BYTES), plan, type_of(bound.output_schema), uid)
 
 
 def late_rows(result: DataStream) -> DataStream:
@@ -68,16 +69,6 @@ def late_rows(result: DataStream) -> DataStream:
     if tag is None:
         raise QueryError("late_rows() needs the stream that windowed() returned for a query with late='side'")
     return result.get_side_output(tag)
-
-
-class Rows(RowCodec):
-    """Elements that are one row each."""
-
-    def rows_in(self, element: Any) -> int:
-        return 1
-
-    def __reduce__(self) -> tuple[type[Rows], tuple[Any, ...]]:
-        return Rows, (self.schema, self.time, self.positions)
 
 
 class KeyOf:
@@ -114,29 +105,17 @@ def own_thread(stream: DataStream) -> DataStream:
     return stream.disable_chaining()
 
 
-class AddKey(ProcessFunction):
-    """A row, and its Flink key before it: the form in which PyFlink partitions. With a clock, a pair of that and its time."""
+class ToBucket(ProcessFunction):
+    """Rows as elements for the buckets of their keys. With a clock, as pairs of that and their time."""
 
-    def __init__(self, key_of: Callable[[Any], int], time_of: Callable[[Any], int] | None = None) -> None:
-        self.key_of, self.time_of = key_of, time_of
+    def __init__(self, codec: RowCodec, of: KeyOf, timed: bool) -> None:
+        self.codec, self.of, self.timed = codec, of, timed
 
     def process_element(self, row: Any, context: ProcessFunction.Context) -> Iterable[Any]:
-        keyed = Row(self.key_of(row), row)
-        return (keyed,) if self.time_of is None else ((keyed, self.time_of(row) // 1000),)
-
-
-def by_bucket(
-    stream: DataStream,
-    key_of: Callable[[Any], int],
-    time_of: Callable[[Any], int],
-    disorder: Duration | None,
-    uid: str,
-) -> KeyedStream:
-    """The stream partitioned by bucket; with ``disorder``, its times and watermarks are made in the same step."""
-    element = stream_type(stream)
-    step = AddKey(key_of, None if disorder is None else time_of)
-    with_key = timed(stream, step, Types.ROW([Types.INT(), element]), disorder, uid)
-    return keyed_by_first(with_key, element)
+        values = tuple(row)
+        bucket = self.of(values)
+        element = Row(bucket, self.codec.encode(bucket, values))
+        return ((element, self.codec.time_of(values) // 1000),) if self.timed else (element,)
 
 
 def timed(

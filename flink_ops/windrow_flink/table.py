@@ -10,7 +10,7 @@ from math import gcd
 from typing import Any
 
 import pyarrow as pa
-from pyflink.common import Row, Types
+from pyflink.common import Row
 from pyflink.datastream import ProcessFunction
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
@@ -20,9 +20,11 @@ from windrow.errors import ColumnError, QueryError, TimeColumnError
 from windrow.query import BoundQuery, Query
 from windrow.windows import CountWindow, DeltaWindow, TimeWindow
 from windrow_flink.buckets import Buckets, checked, spread
+from windrow_flink.elements import PACKED
 from windrow_flink.function import Plan, rows_out
-from windrow_flink.rowtypes import type_of
-from windrow_flink.stream import KeyOf, Rows, finish, kept_columns, keyed_by_first, time_to_live
+from windrow_flink.rowcodec import RowCodec
+from windrow_flink.rowtypes import BYTES, type_of
+from windrow_flink.stream import KeyOf, finish, kept_columns, keyed_by_first, time_to_live
 
 MILLISECOND = 1000
 _SQL = {"i1": "TINYINT", "i2": "SMALLINT", "i4": "INT", "i8": "BIGINT", "f4": "FLOAT", "f8": "DOUBLE"}
@@ -78,22 +80,17 @@ def windowed_table(
         chosen = environment.sql_query(_slice_sql(bound, name, slices, zoned))
         shift, partials = 1 - slices.length // MILLISECOND, _partial_schema(bound)
     stream = environment.to_data_stream(chosen)
-    element = type_of(partials)
     positions = {each: place for place, each in enumerate(partials.names)}
     of = KeyOf([positions[each] for each in query.by], Buckets(list(spread(checked(buckets, query)))))
-    step = KeyFromTable(of, positions[query.time], shift)
-    keyed = (
-        stream.process(step, output_type=Types.ROW([Types.INT(), element]))
-        .name(f"{uid}-key")
-        .uid(f"{uid}-key")
-    )
-    codec = Rows(partials, query.time, list(range(len(partials))))
+    codec = RowCodec(partials, query.time, range(len(partials)))
+    step = FromTable(codec, of, positions[query.time], shift)
+    elements = stream.process(step, output_type=PACKED).name(f"{uid}-key").uid(f"{uid}-key")
     plan = Plan(query, codec, rows_out, ttl=time_to_live(ttl), schema=None if slices is None else kept)
     if query.late == "side":
         raise QueryError(
             "windowed_table() has no side output for late rows; use late='drop' or 'update', or windowed()"
         )
-    result = finish(keyed_by_first(keyed, element), plan, type_of(bound.output_schema), uid)
+    result = finish(keyed_by_first(elements, BYTES), plan, type_of(bound.output_schema), uid)
     return _as_table(environment, result, bound, zoned)
 
 
@@ -104,16 +101,17 @@ def pushed_down(table: Table, query: Query) -> str:
     return reason if slices is None else f"Flink SQL aggregates slices of {slices.length // MILLISECOND} ms"
 
 
-class KeyFromTable(ProcessFunction):
-    """A row of a table with the Flink key of its bucket. Its time is the one that Flink goes by."""
+class FromTable(ProcessFunction):
+    """Rows of a table as elements for the buckets of their keys. Their time is the one that Flink goes by."""
 
-    def __init__(self, of: KeyOf, time: int, shift: int) -> None:
-        self.of, self.time, self.shift = of, time, shift
+    def __init__(self, codec: RowCodec, of: KeyOf, time: int, shift: int) -> None:
+        self.codec, self.of, self.time, self.shift = codec, of, time, shift
 
     def process_element(self, row: Any, context: ProcessFunction.Context) -> Iterable[Any]:
         values = list(row)
         values[self.time] = (context.timestamp() + self.shift) * MILLISECOND
-        return (Row(self.of(values), Row(*values)),)
+        bucket = self.of(values)
+        return (Row(bucket, self.codec.encode(bucket, values)),)
 
 
 def _schema(table: Table, query: Query) -> tuple[pa.Schema, bool]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyflink.common import Row, Types
+from pyflink.common import Row
 from pyflink.datastream import DataStream, KeyedProcessFunction, ProcessFunction, RuntimeContext
 from pyflink.datastream.state import ListStateDescriptor
 
@@ -20,12 +20,12 @@ from windrow.errors import QueryError
 from windrow.query import Query
 from windrow.windows import TimeWindow
 from windrow_flink.buckets import KEY_GROUPS, spread
+from windrow_flink.elements import HEAD, MET, PACKED
 from windrow_flink.function import Plan, rows_out
 from windrow_flink.pages import in_thread, raw_bytes
 from windrow_flink.rowcodec import RowCodec
-from windrow_flink.rowtypes import schema_of, type_of
+from windrow_flink.rowtypes import BYTES, schema_of, type_of
 from windrow_flink.stream import (
-    Rows,
     checked_stream,
     finish,
     kept_columns,
@@ -65,20 +65,18 @@ def windowed_by_workers(
     known = schema if schema is not None else schema_of(stream_type(source))
     output = query.bind(known).output_schema
     kept = kept_columns(query, known)
-    codec = Rows(kept, query.time, [known.get_field_index(name) for name in kept.names])
+    codec = RowCodec(kept, query.time, [known.get_field_index(name) for name in kept.names])
     flink_keys = list(spread(workers))
     shared = {key: _share(query, window, number, workers) for number, key in enumerate(flink_keys)}
-    element = stream_type(source)
     step = ToWorkers(codec, window, flink_keys, disorder is not None)
-    sent = timed(source, step, Types.ROW([Types.INT(), element]), disorder, uid)
+    sent = timed(source, step, PACKED, disorder, uid)
     plan = Plan(query, codec, rows_out, queries=shared)
-    parts = finish(keyed_by_first(sent, element), plan, type_of(output), uid)
-    gathered = parts.process(ToCollector(), output_type=Types.ROW([Types.INT(), type_of(output)])).uid(
-        f"{uid}-gather"
-    )
-    collector = keyed_by_first(own_thread(gathered), type_of(output))
+    parts = finish(keyed_by_first(sent, BYTES), plan, type_of(output), uid)
+    windows = RowCodec(output, "window_end", range(len(output)))
+    gathered = parts.process(ToCollector(windows), output_type=PACKED).uid(f"{uid}-gather")
+    collector = keyed_by_first(own_thread(gathered), BYTES)
     ordered = (
-        collector.process(Collector(query, known, output), output_type=type_of(output))
+        collector.process(Collector(query, known, windows), output_type=type_of(output))
         .name(f"{uid}-order")
         .uid(f"{uid}-order")
     )
@@ -109,35 +107,38 @@ class ToWorkers(ProcessFunction):
         ids = self.window.mapping(time)
         workers = len(self.flink_keys)
         owners = range(workers) if len(ids) >= workers else sorted({number % workers for number in ids})
-        keyed = [Row(self.flink_keys[owner], row) for owner in owners]
+        keys = [self.flink_keys[owner] for owner in owners]
+        keyed = [Row(key, self.codec.encode(key, row)) for key in keys]
         return [(each, time // 1000) for each in keyed] if self.timed else keyed
 
 
 class ToCollector(ProcessFunction):
     """All windows to the one collector."""
 
+    def __init__(self, codec: RowCodec) -> None:
+        self.codec = codec
+
     def process_element(self, window: Row, context: ProcessFunction.Context) -> Iterable[Row]:
-        return (Row(0, window),)
+        return (Row(0, self.codec.encode(0, window)),)
 
 
 class Collector(KeyedProcessFunction):
     """Holds windows, in keyed state, until every worker has passed their end; then lets them go in order."""
 
-    def __init__(self, query: Query, schema: pa.Schema, output: pa.Schema) -> None:
-        self.query, self.schema = query, schema
-        self.codec = RowCodec(output, "window_end", list(range(len(output))))
+    def __init__(self, query: Query, schema: pa.Schema, codec: RowCodec) -> None:
+        self.query, self.schema, self.codec = query, schema, codec
 
     def open(self, context: RuntimeContext) -> None:
         self.bound = self.query.bind(self.schema)
         self.waiting = context.get_list_state(ListStateDescriptor("windrow-windows", raw_bytes(context)))
         self.in_thread = in_thread(context)
 
-    def process_element(self, window: Row, context: KeyedProcessFunction.Context) -> Iterable[Any]:
-        end, clock = self.codec.time_of(window), context.timer_service()
+    def process_element(self, window: bytes, context: KeyedProcessFunction.Context) -> Iterable[Any]:
+        end, clock = HEAD.unpack_from(window)[2], context.timer_service()
         clock.register_event_time_timer(
             max(to_flink(end + self.query.lateness), clock.current_watermark() + 1)
         )
-        self.waiting.add(self.codec.encode(window, end))
+        self.waiting.add(MET.pack(end) + window)
         return ()
 
     def on_timer(self, timestamp: int, context: KeyedProcessFunction.OnTimerContext) -> Iterator[Row]:
