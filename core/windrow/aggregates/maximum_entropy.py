@@ -92,7 +92,7 @@ def _solved(mu: Any) -> Any:
     goal = log_z
     for _ in range(100):
         for i in range(2 * k + 1):
-            moments[i] = _dot(CHEBYSHEV[i], masses, CELLS)
+            moments[i] = (CHEBYSHEV[i] * masses).sum()
         worst = 0.0
         for i in range(k):
             gradient[i] = moments[i + 1] - mu[i] + RIDGE * weights[i]
@@ -117,7 +117,7 @@ def _solved(mu: Any) -> Any:
             break
     entropy = log_z
     for i in range(k):
-        entropy -= weights[i] * _dot(CHEBYSHEV[i + 1], masses, CELLS)
+        entropy -= weights[i] * (CHEBYSHEV[i + 1] * masses).sum()
     return masses, entropy
 
 
@@ -126,15 +126,22 @@ def _fill(masses: Any, weights: Any, step: Any, length: float) -> float:
     masses[:] = 0.0
     for i in range(weights.shape[0]):
         masses += (weights[i] - length * step[i]) * CHEBYSHEV[i + 1]
-    largest = masses.max()
-    masses[:] = WIDTHS * np.exp(masses - largest)
+    largest = -math.inf
+    for mass in masses:
+        largest = max(largest, mass)
+    masses -= largest
+    np.exp(masses, masses)  # in place: numba compiles that quickly, and a slice assignment slowly
+    masses *= WIDTHS
     total = masses.sum()
     masses /= total
     return largest + math.log(total)  # type: ignore[no-any-return]
 
 
 def _dot(a: Any, b: Any, length: int) -> float:
-    return (a[:length] * b[:length]).sum()  # type: ignore[no-any-return]
+    total = 0.0
+    for i in range(length):
+        total += a[i] * b[i]
+    return total
 
 
 def _newton_step(moments: Any, gradient: Any, step: Any) -> None:

@@ -31,6 +31,8 @@ import numpy as np
 from windrow.errors import CompileWarning
 
 COMPILE_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""For what only compiled code calls."""
 
 
 def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = True) -> SimpleNamespace:
@@ -62,7 +64,7 @@ def _compiled(module: ModuleType, seam: Mapping[str, Any], token: str, lean: boo
         done: dict[int, Any] = {}  # what several functions call is compiled once
 
         def compiler(function: Any) -> Any:
-            return _deep_jit(function, done, options)
+            return _deep_jit(function, done, {**options, **INNER})
 
         name = f"{module.__name__}_{token[:16]}{'lean' if lean else ''}"
         _COMPILED[token, lean] = _instance(module, seam, name, compiler, options)
