@@ -110,7 +110,9 @@ def _merge(dst: Any, i: int, a: Any, j: int, b: Any, k: int) -> None:
 
 
 def _lower(p: Any) -> int:
-    return _estimate(p[0])  # type: ignore[no-any-return]
+    registers = np.zeros(M, dtype=np.uint8)
+    registers[:] = p[0]  # of no rows at all, the identity is a single zero
+    return _estimate(registers)  # type: ignore[no-any-return]
 
 
 def _estimate(registers: Any) -> Any:
