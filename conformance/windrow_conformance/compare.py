@@ -1,0 +1,140 @@
+"""Is an answer right? Does it agree with the answers of others?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from windrow import oracle
+from windrow.bound import BoundQuery
+from windrow.errors import WindrowError
+from windrow.sameness import same
+from windrow_conformance.answers import Answer
+from windrow_conformance.case import Case, identities
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where an answer is not what it should be."""
+
+    what: str
+    expected: tuple[Row, ...] = ()
+    got: tuple[Row, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.expected or self.got:
+            lines += [f"  expected  {row}" for row in self.expected] or ["  expected  nothing"]
+            lines += [f"  got       {row}" for row in self.got] or ["  got       nothing"]
+        return "\n".join(lines)
+
+
+def difference(case: Case, answer: Answer) -> Difference | None:
+    """What is wrong with an answer; nothing, if it is what the case expects."""
+    if answer.error or case.error:
+        if answer.error == case.error:
+            return None
+        got = f"{answer.error or 'an answer'}" + (f": {answer.message}" if answer.message else "")
+        return Difference(f"expected {case.error or 'an answer'}, got {got}")
+    bound = case.bound
+    if answer.stepped:
+        return _step_by_step(case, answer, bound) or _late(case, answer)
+    found = _compared(
+        settled(case.windows, bound), settled(_joined(answer, bound), bound), bound, "in the end"
+    )
+    return found or _late(case, answer)
+
+
+def disagreement(case: Case, one: Answer, other: Answer) -> Difference | None:
+    """Where two answers to the same case differ from each other."""
+    if one.error or other.error:
+        if one.error == other.error:
+            return None
+        return Difference(f"{one.place}: {one.error or 'an answer'}; {other.place}: {other.error or 'an answer'}")
+    bound = case.bound
+    if one.stepped and other.stepped:
+        for position, (ours, theirs) in enumerate(zip(one.windows, other.windows, strict=True), 1):
+            found = _compared(ours.to_pylist(), theirs.to_pylist(), bound, f"in step {position}")
+            if found:
+                return found
+        return None
+    return _compared(
+        settled(_joined(one, bound), bound), settled(_joined(other, bound), bound), bound, "in the end"
+    )
+
+
+def settled(windows: pa.Table, bound: BoundQuery) -> list[Row]:
+    """What emissions come to: each window as it came last, none that was only early, in the order of answers."""
+    last: dict[tuple[Any, ...], Row] = {}
+    for window, row in zip(identities(windows, bound), windows.to_pylist(), strict=True):
+        if row.pop("emission", "final") != "early":
+            last[window] = row
+    return [last[window] for window in sorted(last, key=repr)]
+
+
+def batch_answer(case: Case) -> list[Row] | None:
+    """What a batch engine has to answer: it sees all rows before it answers, so none is late and none is missing."""
+    try:
+        return settled(oracle.evaluate(case.rows, case.query), case.bound)
+    except WindrowError:
+        return None
+
+
+def differs_in_batch(case: Case) -> bool:
+    """Whether the answer depends on when rows come, which a batch engine cannot know."""
+    if case.error:
+        return False
+    ours, theirs = batch_answer(case), settled(case.windows, case.bound)
+    return not same(ours, theirs)
+
+
+def _joined(answer: Answer, bound: BoundQuery) -> pa.Table:
+    return pa.concat_tables([bound.output_schema.empty_table(), *answer.windows])
+
+
+def _step_by_step(case: Case, answer: Answer, bound: BoundQuery) -> Difference | None:
+    if len(answer.windows) != len(case.steps):
+        return Difference(f"expected {len(case.steps)} steps, got {len(answer.windows)}")
+    for position, (step, got) in enumerate(zip(case.steps, answer.windows, strict=True), 1):
+        expected = [] if step.windows is None else step.windows.to_pylist()
+        found = _compared(expected, got.to_pylist(), bound, f"in step {position} ({step.kind})")
+        if found:
+            return found
+    return None
+
+
+def _late(case: Case, answer: Answer) -> Difference | None:
+    expected = case.late
+    if answer.late_rows is not None and answer.late_rows != expected.num_rows:
+        return Difference(f"expected {expected.num_rows} late rows, counted {answer.late_rows}")
+    if answer.late is None or case.query.late != "side":
+        return None
+    ours, theirs = (sorted(map(repr, table.to_pylist())) for table in (expected, answer.late))
+    if ours == theirs:
+        return None
+    return Difference("other late rows", tuple(expected.to_pylist()), tuple(answer.late.to_pylist()))
+
+
+def _compared(expected: list[Row], got: list[Row], bound: BoundQuery, where: str) -> Difference | None:
+    tolerances = {name: monoid.tolerance for name, monoid in bound.monoids.items()}
+    for position, (ours, theirs) in enumerate(zip(expected, got, strict=False)):
+        for name, value in ours.items():
+            if not same(value, theirs[name], tolerances.get(name, 0.0)):
+                here = slice(position, position + 1)
+                return Difference(
+                    f"another {name!r} {where}, in window {position + 1} of {len(expected)}",
+                    tuple(expected[here]),
+                    tuple(got[here]),
+                )
+    if len(expected) != len(got):
+        fewer = min(len(expected), len(got))
+        return Difference(
+            f"expected {len(expected)} windows {where}, got {len(got)}",
+            tuple(expected[fewer : fewer + 3]),
+            tuple(got[fewer : fewer + 3]),
+        )
+    return None
