@@ -1,61 +1,72 @@
-"""What the README and the documentation show is what happens.
+"""What the README and the documentation show is what happens. How pages run is said in docs/blocks.py."""
 
-The Python examples of a page run in order and share their names. What an example prints is the ``text`` block
-after it. ``<!-- engine: spark -->`` before an example says that it needs more than the core.
-"""
-
-import importlib.util
 import re
-from contextlib import redirect_stdout
-from io import StringIO
+import runpy
+import sys
+from contextlib import chdir
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import windrow
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-ENGINES = {"spark.md", "flink.md"}
-"""Pages whose examples need an engine: the engines' own tests cover what they show."""
+EXAMPLES = DOCS / "examples"
+ENGINES = ("spark", "flink")
+sys.path.insert(0, str(DOCS))
 
-PAGES = sorted(f"docs/{page.name}" for page in DOCS.glob("*.md") if page.name not in ENGINES)
-BLOCK = re.compile(
-    r"(?P<engine><!-- engine: \w+ -->\n+)?^```(?P<language>\w*)\n(?P<body>.*?)^```", re.M | re.S
-)
-
-
-@pytest.mark.parametrize("page", ["README.md", *PAGES])
-def test_examples(page: str) -> None:
-    blocks = list(BLOCK.finditer((ROOT / page).read_text(encoding="utf-8")))
-    names: dict[str, object] = {"__name__": "__main__"}
-    for position, block in enumerate(blocks):
-        if block["language"] != "python" or block["engine"]:
-            continue
-        printed = StringIO()
-        with redirect_stdout(printed):
-            exec(compile(block["body"], page, "exec"), names)
-        if printed.getvalue():
-            after = blocks[position + 1] if position + 1 < len(blocks) else None
-            shown = after["body"] if after is not None and after["language"] == "text" else ""
-            assert printed.getvalue() == shown, f"{page} shows another output after\n{block['body']}"
+import blocks  # noqa: E402
+import support  # noqa: E402
 
 
-@pytest.mark.parametrize("page", ["aggregates.md", "algorithms.md", "windows.md"])
+@pytest.mark.parametrize("page", blocks.pages_of("core"), ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples(page: Path, tmp_path: Path) -> None:
+    blocks.run(page, "core", tmp_path)
+
+
+def test_a_page_that_shows_another_output_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="another output"):
+        blocks.run(page, "core", tmp_path)
+
+
+def test_every_block_belongs_to_somebody() -> None:
+    for page in blocks.pages():
+        text = page.read_text(encoding="utf-8")
+        found = blocks.blocks(page)
+        assert len(found) * 2 == len(re.findall(r"^\s*```", text, re.M)), f"{page}: a block that is not run"
+        assert {block.engine for block in found} <= {"core", *ENGINES}, page
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_example_jobs_are_short(example: Path) -> None:
+    assert len(example.read_text(encoding="utf-8").splitlines()) < 60
+
+
+@pytest.mark.parametrize("name", ["multi_window", "own_aggregate", "polars_embedded"])
+def test_example_jobs_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with chdir(tmp_path):
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", support.PAGES)
 def test_tables_are_those_of_the_code(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     assert "<!-- table: " in text
-    assert support().filled(text) == text, "run: python docs/support.py"
+    assert support.filled(text) == text, "run: python docs/support.py"
 
 
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    assert set(re.findall(r"\S+\.md", navigation)) == {page.name for page in DOCS.glob("*.md")}
+    listed = set(re.findall(r"\S+\.md", navigation))
+    there = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert listed - {"support-matrix.md"} <= there <= listed
 
 
-def support() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("support", DOCS / "support.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (DOCS / "reference.md").read_text(encoding="utf-8")
+    documented = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", page, re.M)}
+    assert set(windrow.__all__) - {"laws"} <= documented
