@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from operator import index
 from typing import Any
@@ -31,6 +31,7 @@ from windrow.disciplines import InTime, Rows, discipline
 from windrow.errors import QueryError
 from windrow.kernels.layout import FOREVER
 from windrow.keys import Keys
+from windrow.parallel import Parallel
 from windrow.query import Query
 from windrow.revisions import Revised
 from windrow.runs import Due, Ints, State, Tower
@@ -56,11 +57,16 @@ class Operator:
     :meth:`snapshot` is the whole state as bytes.
 
     ``compiled=False`` runs the same code interpreted. ``schema`` is that of the data, if it is known before
-    the first row.
+    the first row. ``threads`` is how many threads share the work, or the pool that many operators share.
     """
 
     def __init__(
-        self, query: Query, schema: pa.Schema | None = None, *, compiled: bool = True, threads: int = 1
+        self,
+        query: Query,
+        schema: pa.Schema | None = None,
+        *,
+        compiled: bool = True,
+        threads: int | Executor = 1,
     ) -> None:
         if not isinstance(query, Query):
             raise QueryError(f"an operator needs a windrow.Query, not {type(query).__name__}")
@@ -71,7 +77,8 @@ class Operator:
         self.late_rows = 0
         """How many rows came too late for the query."""
         self._side: list[pa.Table] = []
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._pool = _executor(threads)
+        self._parallel: Parallel | None = None
         self._paging: Paging | None = None
         self._bound: BoundQuery | None = None
         if schema is not None:
@@ -167,7 +174,9 @@ class Operator:
         return snapshot.write(image, self.query.fingerprint)
 
     @classmethod
-    def restore(cls, query: Query, blob: bytes, *, compiled: bool = True, threads: int = 1) -> Operator:
+    def restore(
+        cls, query: Query, blob: bytes, *, compiled: bool = True, threads: int | Executor = 1
+    ) -> Operator:
         """The operator that :meth:`snapshot` wrote. It goes on as if it had never stopped.
 
         Bytes of another query, of a newer format, truncated or changed are refused with an error that says
@@ -184,7 +193,13 @@ class Operator:
 
     @classmethod
     def open(
-        cls, query: Query, schema: pa.Schema, pages: Pages, *, compiled: bool = True, threads: int = 1
+        cls,
+        query: Query,
+        schema: pa.Schema,
+        pages: Pages,
+        *,
+        compiled: bool = True,
+        threads: int | Executor = 1,
     ) -> Operator:
         """An operator whose state lives in a store: goes on from what is there, or starts with nothing."""
         operator = cls(query, schema, compiled=compiled, threads=threads)
@@ -228,6 +243,11 @@ class Operator:
     def commits(self) -> int:
         """The number of the last commit; 0 without a store. A job that replays its source goes on from there."""
         return 0 if self._paging is None else self._paging.commits
+
+    @property
+    def lcs_tasks(self) -> int:
+        """How many chunks an operator with the algorithm "PBA" has had computed by other threads."""
+        return 0 if self._parallel is None else self._parallel.tasks
 
     def _header(self) -> dict[str, Any]:
         image: dict[str, Any] = {
@@ -290,7 +310,10 @@ class Operator:
             )
             self._state.pool = self._pool
             self._discipline.attach(self._state)
-            if self.query.algorithm != "auto" and self.query.late != "update":
+            if self.query.algorithm == "PBA":
+                self._parallel = Parallel(self._state, self._pool)
+                self._state.slide = self._parallel.slide
+            elif self.query.algorithm != "auto" and self.query.late != "update":
                 from windrow.chosen import Chosen  # only a query that names an algorithm loads them all
 
                 self._state.slide = Chosen(self._state, self.query.algorithm).slide
@@ -378,6 +401,12 @@ class Operator:
     def _empty(self) -> pa.Table:
         assert self._bound is not None
         return self._bound.output_schema.empty_table()
+
+
+def _executor(threads: int | Executor) -> Executor | None:
+    if isinstance(threads, Executor):
+        return threads
+    return ThreadPoolExecutor(threads) if threads > 1 else None
 
 
 def _microseconds(time: int | datetime | np.datetime64) -> int:

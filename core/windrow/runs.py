@@ -72,17 +72,34 @@ class Tower:
 
     def slide(self, runs: Runs, due: Windows, shift: Ints, at: Ints, count: int) -> tuple[Any, Any]:
         """The results of due windows and which of them are not null."""
-        dtype = arrow.physical_dtype(self.monoid.output)
-        out = np.zeros(count, dtype=dtype)
-        ok = np.zeros(count, dtype=np.bool_)
+        out, ok = self.room(count)
+        self.slide_some(runs, due, shift, at, out, ok, 0, count, True)
+        return out, ok
+
+    def room(self, count: int) -> tuple[Any, Any]:
+        """For so many results, and whether they are not null."""
+        return np.zeros(count, arrow.physical_dtype(self.monoid.output)), np.zeros(count, dtype=np.bool_)
+
+    def slide_some(
+        self,
+        runs: Runs,
+        due: Windows,
+        shift: Ints,
+        at: Ints,
+        out: Any,
+        ok: Any,
+        begin: int,
+        end: int,
+        cover: bool,
+    ) -> None:
+        """The results of some of the due windows; with ``cover``, their lcs is computed first."""
         try:
             self.kernels.slide(
                 self.parts, self.lcs, self.csa, self.scratch, runs.follower, runs.leader,
-                due.lo, due.hi, due.back, due.flip, shift, at, out, ok, count,
+                due.lo, due.hi, due.back, due.flip, shift, at, out, ok, begin, end, cover,
             )  # fmt: skip
         except OverflowError as cause:
             raise self._overflow() from cause
-        return out, ok
 
     def lowered(self, partial: Any) -> Any:
         """The result of one partial."""

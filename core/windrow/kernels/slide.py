@@ -32,18 +32,17 @@ def absorb_partials(parts, slot, incoming):
             merge(parts, slot[row], parts, slot[row], incoming, row)
 
 
-def slide(parts, lcs, csa, scratch, follower, leader, lo, hi, back, flip, shift, at, out, ok, count):
-    """The results of due windows, in the order in which they were planned."""
-    for w in range(count):
+def slide(
+    parts, lcs, csa, scratch, follower, leader, lo, hi, back, flip, shift, at, out, ok, begin, end, cover
+):
+    """The results of due windows, in the order in which they were planned; ``cover`` says that their lcs is
+    still to be computed."""
+    for w in range(begin, end):
         base = shift[w]
         c = at[w]
         if flip[w]:
-            s = hi[w]
-            copy(lcs, base + s, parts, s)
-            while s != lo[w]:
-                older = leader[s]
-                merge(lcs, base + older, parts, older, lcs, base + s)
-                s = older
+            if cover:
+                fill_lcs(parts, lcs, leader, lo[w], hi[w], base)
             clear(csa, c)
         else:
             s = back[w]
@@ -54,6 +53,24 @@ def slide(parts, lcs, csa, scratch, follower, leader, lo, hi, back, flip, shift,
         ok[w] = defined(scratch, 0)
         if ok[w]:
             out[w] = lower(scratch, 0)
+
+
+def cover(parts, lcs, leader, lo, hi, flip, shift, begin, end):
+    """The lcs of those windows at which a boundary moves. They read slices and write to slots of their own, so
+    any number of threads may do this side by side."""
+    for w in range(begin, end):
+        if flip[w]:
+            fill_lcs(parts, lcs, leader, lo[w], hi[w], shift[w])
+
+
+def fill_lcs(parts, lcs, leader, lo, hi, base):
+    """The lcs of the slices lo … hi, right to left."""
+    s = hi
+    copy(lcs, base + s, parts, s)
+    while s != lo:
+        older = leader[s]
+        merge(lcs, base + older, parts, older, lcs, base + s)
+        s = older
 
 
 def wipe(parts, slots, begin, end):
