@@ -102,7 +102,8 @@ def expectations(
 
     A window comes out when the watermark (less the lateness) makes it final. With ``late="update"`` it does
     so at once, and again when accepted rows fall into it afterwards. With ``early``, windows that have begun
-    and are not final are shown whenever the watermark passes a multiple of it.
+    and are not final are shown whenever the watermark passes a multiple of it; if an aggregate depends on the order
+    of rows, with those rows whose order is settled: no row that may still come is older.
     """
     bound = query.bind(schema)
     accepted, watermark = schema.empty_table(), -math.inf
@@ -124,7 +125,7 @@ def expectations(
             fresh_ids = [window not in emitted for window in identities(final, bound)]
             found.append(final.filter(pa.array(fresh_ids, pa.bool_())))
             if _shows_early(query.early, before, watermark):
-                everything = _final(accepted, query, math.inf)
+                everything = _final(_settled(accepted, bound, watermark), query, math.inf)
                 ends = set(identities(final, bound))
                 begun = [
                     window not in ends and _microseconds(start) < watermark
@@ -161,6 +162,13 @@ def identities(windows: pa.Table, bound: BoundQuery) -> list[tuple[Any, ...]]:
 def _final(rows: pa.Table, query: wr.Query, watermark: float) -> pa.Table:
     mark = ("flush",) if watermark == math.inf else ("watermark", watermark)
     return oracle.evaluate_stream([("rows", rows), mark], query)[0]
+
+
+def _settled(rows: pa.Table, bound: BoundQuery, watermark: float) -> pa.Table:
+    if all(monoid.commutative for monoid in bound.monoids.values()):
+        return rows
+    before = [bool(time < watermark - bound.query.lateness) for time in bound.times(rows)]
+    return rows.filter(pa.array(before, pa.bool_()))
 
 
 def _touched(windows: pa.Table, rows: pa.Table, bound: BoundQuery) -> pa.Table:

@@ -52,7 +52,12 @@ def aggregates(case: Case) -> set[str]:
 
 def coverage(cases: Iterable[Case]) -> dict[str, Counter[str]]:
     """How many cases there are of each window, condition and aggregate."""
-    counted: dict[str, Counter[str]] = {"windows": Counter(), "covers": Counter(), "aggregates": Counter(), "late": Counter()}
+    counted: dict[str, Counter[str]] = {
+        "windows": Counter(),
+        "covers": Counter(),
+        "aggregates": Counter(),
+        "late": Counter(),
+    }
     pairs: Counter[str] = Counter()
     for case in cases:
         counted["windows"][kinds(case)] += 1

@@ -54,7 +54,9 @@ def disagreement(case: Case, one: Answer, other: Answer) -> Difference | None:
     if one.error or other.error:
         if one.error == other.error:
             return None
-        return Difference(f"{one.place}: {one.error or 'an answer'}; {other.place}: {other.error or 'an answer'}")
+        return Difference(
+            f"{one.place}: {one.error or 'an answer'}; {other.place}: {other.error or 'an answer'}"
+        )
     bound = case.bound
     if one.stepped and other.stepped:
         for position, (ours, theirs) in enumerate(zip(one.windows, other.windows, strict=True), 1):

@@ -314,7 +314,9 @@ def _cell(value: Any) -> str:
         return "null"
     if isinstance(value, str):
         plain = re.fullmatch(r"[^\s\"\[\]{}#']+", value) and value != "null"
-        return value if plain else json.dumps(value).replace("'", "\\u0027")  # three of them would end the script
+        return (
+            value if plain else json.dumps(value).replace("'", "\\u0027")
+        )  # three of them would end the script
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):

@@ -17,7 +17,9 @@ from windrow_conformance.compare import differs_in_batch
 from windrow_conformance.marks import Gap, Mark
 
 Made = Callable[[], wr.Operator]
-NO_BATCH = Mark(Gap.NEVER, "a batch has all its rows before it answers, so none is late and no window is open")
+NO_BATCH = Mark(
+    Gap.NEVER, "a batch has all its rows before it answers, so none is late and no window is open"
+)
 
 
 class Local:

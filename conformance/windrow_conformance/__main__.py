@@ -1,0 +1,5 @@
+"""``python -m windrow_conformance``: as ``windrow conformance``."""
+
+from windrow_conformance.command import main
+
+main()

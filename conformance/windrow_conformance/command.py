@@ -1,0 +1,259 @@
+"""``windrow conformance``: the suite, on the engines that you name.
+
+windrow conformance --engine local --engine spark --engine flink --report report.html
+windrow conformance --engine spark --query q.toml --rows rows.parquet
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from windrow.cli import Refusal, read_query, read_rows, refusals
+from windrow.errors import QueryError
+from windrow_conformance import generated, matrix, report, transcript
+from windrow_conformance.case import Case
+from windrow_conformance.cases import transcripts
+from windrow_conformance.engines import NAMES, engine
+from windrow_conformance.runner import Verdict, run
+
+QUICK_GENERATED, FULL_GENERATED = 20, 100
+
+
+@click.command("conformance", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    type=click.Choice(NAMES),
+    help="An engine; may be repeated. Default: local.",
+)
+@click.option(
+    "--python", "pythons", multiple=True, metavar="ENGINE=PATH", help="The interpreter that has an engine."
+)
+@click.option("--way", "ways", multiple=True, help="Only this way of the engines; may be repeated.")
+@click.option(
+    "--query",
+    "query_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Your own query (.toml or .json) instead of the suite's cases.",
+)
+@click.option(
+    "--rows",
+    "rows_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Rows for --query; without them they are made up.",
+)
+@click.option(
+    "--case", "names", multiple=True, help="Only transcripts whose name contains this; may be repeated."
+)
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Transcripts of your own (.toml) instead of the suite's.",
+)
+@click.option("--seed", default=1, show_default=True, help="Of the generated cases.")
+@click.option(
+    "--cases",
+    "count",
+    type=click.IntRange(0),
+    help=f"How many generated cases. Default: {FULL_GENERATED}, quick {QUICK_GENERATED}.",
+)
+@click.option("--quick", is_flag=True, help="A subset that takes about two minutes on three engines.")
+@click.option("--replay", help="One generated case, as a failure prints it: SEED:NUMBER[:ATOMS].")
+@click.option(
+    "--report", "html_file", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML report."
+)
+@click.option(
+    "--junit", "junit_file", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit XML."
+)
+@click.option(
+    "--matrix",
+    "matrix_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the support matrix (.json or .md).",
+)
+def main(
+    engines: Sequence[str],
+    pythons: Sequence[str],
+    ways: Sequence[str],
+    query_file: Path | None,
+    rows_file: Path | None,
+    names: Sequence[str],
+    files: Sequence[Path],
+    seed: int,
+    count: int | None,
+    quick: bool,
+    replay: str | None,
+    html_file: Path | None,
+    junit_file: Path | None,
+    matrix_file: Path | None,
+) -> None:
+    """Check that engines give the answers that windows mean, and the same answers as each other.
+
+    Runs the suite's transcripts and generated cases; exits with 1 if an answer is wrong or a mark is out of date.
+    """
+    console = Console(highlight=False, stderr=True)
+    with refusals():
+        interpreters = dict(_pair(text) for text in pythons)
+        chosen = list(dict.fromkeys(engines)) or ["local"]
+        _known_ways(chosen, ways)
+        cases = _cases(query_file, rows_file, names, files, seed, count, quick, replay)
+        alone = bool(query_file or names or files or replay)
+        verdicts = _run(console, chosen, cases, quick and not alone, interpreters, ways)
+        if not alone or replay or query_file:
+            verdicts = _shrunk(console, verdicts, interpreters)
+    for path, text in (
+        (html_file, lambda: report.html(verdicts)),
+        (junit_file, lambda: report.junit(verdicts)),
+        (matrix_file, lambda: _matrix_text(verdicts, matrix_file)),
+    ):
+        if path is not None:
+            _write(path, text())
+    sys.exit(_told(verdicts))
+
+
+def _cases(
+    query_file: Path | None,
+    rows_file: Path | None,
+    names: Sequence[str],
+    files: Sequence[Path],
+    seed: int,
+    count: int | None,
+    quick: bool,
+    replay: str | None,
+) -> list[Case]:
+    if rows_file and not query_file:
+        raise QueryError("--rows needs --query: the query that reads them")
+    if count is None:
+        count = QUICK_GENERATED if quick else FULL_GENERATED
+    if replay:
+        return [generated.replayed(replay)]
+    if query_file:
+        query = read_query(query_file)
+        rows = read_rows(rows_file) if rows_file else None
+        command = f"windrow conformance --query {query_file}" + (f" --rows {rows_file}" if rows_file else "")
+        return [
+            replace(
+                generated.for_query(query, rows, seed, number),
+                replay=f"{command} --seed {seed} --cases {number + 1}",
+            )
+            for number in range(count)
+        ]
+    own = [case for file in files for case in transcript.read(file.read_text(encoding="utf-8"))]
+    found = own if files else list(transcripts())
+    if names:
+        found = [case for case in found if any(name in case.name for name in names)]
+        if not found:
+            raise QueryError(f"no transcript has {' or '.join(map(repr, names))} in its name")
+    if names or files:
+        return found
+    return found + [
+        replace(generated.generate(seed, number), quick=number < QUICK_GENERATED) for number in range(count)
+    ]
+
+
+def _run(
+    console: Console,
+    engines: list[str],
+    cases: list[Case],
+    quick: bool,
+    pythons: dict[str, str],
+    ways: Sequence[str] = (),
+) -> list[Verdict]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        tasks = {name: bar.add_task(name, total=None) for name in engines}
+
+        def progress(name: str, what: str, left: int) -> None:
+            done = (bar.tasks[tasks[name]].completed or 0) + 1
+            bar.update(tasks[name], completed=done, total=done + left, description=f"{name} {what[:60]}")
+
+        return run(engines, cases, quick=quick, pythons=pythons, ways=ways, progress=progress)
+
+
+def _shrunk(console: Console, verdicts: list[Verdict], pythons: dict[str, str]) -> list[Verdict]:
+    """The first failure of a generated case, with as few rows and steps as still fail, in place of the whole."""
+    for place, verdict in enumerate(verdicts):
+        if verdict.outcome != "failed" or not verdict.case.replay.startswith("windrow conformance --replay"):
+            continue
+        case, told = verdict.case, verdict.case.name.removeprefix("generated ")
+        atoms = generated.atoms_of(case)
+        if ":" in case.replay.removeprefix(f"windrow conformance --replay {told}"):
+            return verdicts  # it has been made small before
+
+        def failing(choices: list[list[int]]) -> list[bool]:
+            smaller = [
+                replace(generated.case_of(f"{number}", case.query, case.schema, atoms, kept))  # noqa: B023
+                for number, kept in enumerate(choices)
+            ]
+            judged = run([verdict.engine], smaller, pythons=pythons, ways=[verdict.way])  # noqa: B023
+            failed = {each.case.name for each in judged if each.outcome == "failed"}
+            return [str(number) in failed for number in range(len(choices))]
+
+        console.print(f"making the failure of {case.name} on {verdict.place} smaller …")
+        kept = generated.shrink(atoms, failing, rounds=40 if verdict.engine == "local" else 6)
+        small = generated.case_of(case.name, case.query, case.schema, atoms, kept, told)
+        again = run([verdict.engine], [small], pythons=pythons, ways=[verdict.way])
+        return [*verdicts[:place], *again, *verdicts[place + 1 :]]
+    return verdicts
+
+
+def _told(verdicts: list[Verdict]) -> int:
+    """Print what was found; the exit code."""
+    console = Console(highlight=False)
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    for verdict in verdicts:
+        if verdict.red:
+            engine_option = f" --engine {verdict.engine} --way '{verdict.way}'"
+            console.print(f"[bold red]{escape(verdict.case.name)} on {escape(verdict.place)}[/]")
+            console.print(
+                escape(f"  {verdict.why}\n  again     {verdict.case.replay}{engine_option}"), soft_wrap=True
+            )
+    text = ", ".join(
+        f"{counts[outcome]} {meaning}" for outcome, meaning in report.MEANINGS.items() if counts[outcome]
+    )
+    cases = len({verdict.case.name for verdict in verdicts})
+    console.print(f"{cases} cases, {len(verdicts)} answers: {text or 'none'}", soft_wrap=True)
+    return 1 if any(verdict.red for verdict in verdicts) else 0
+
+
+def _known_ways(engines: list[str], ways: Sequence[str]) -> None:
+    known = [way for name in engines for way in engine(name).ways]
+    for way in ways:
+        if way not in known:
+            raise QueryError(f"no way {way!r} on {', '.join(engines)}; there are {', '.join(known)}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, path = text.partition("=")
+    if name not in NAMES or not sign:
+        raise QueryError(f"--python {text}: write ENGINE=PATH, such as spark=spark-env/bin/python")
+    return name, path
+
+
+def _matrix_text(verdicts: list[Verdict], path: Path | None) -> str:
+    if path is not None and path.suffix == ".json":
+        return matrix.to_json(verdicts)
+    return matrix.to_markdown(matrix.matrix(verdicts))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Refusal(f"{path} cannot be written: {error}") from error
+
+
+if __name__ == "__main__":
+    main()
