@@ -2,8 +2,8 @@
 
 A page asks for them in comments, so it also reads well where nothing is filled in:
 
-- ``<!-- results: spark/batch.csv -->`` is a file of ``benchmarks/results`` as a table,
-- ``<!-- plot: spark/batch.png -->`` is an image from there,
+- ``<!-- results of: spark -->`` is every plot and every table in ``benchmarks/results/spark``,
+- ``<!-- plot: readme.png WHAT IT SHOWS -->`` is one image from there,
 - ``<!-- picture: chunks -->`` is a drawing of ``docs/pictures.py``.
 
 What was not measured yet is said to be so. Pages in the navigation that another command writes (the support
@@ -22,6 +22,8 @@ from pictures import PICTURES
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 WRITTEN_LATER = {"support-matrix.md"}
+FEW = 30
+"""Rows of a table that is shown at once."""
 _PLOTS = "results/"
 
 
@@ -40,15 +42,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    markdown = re.sub(r"<!-- results: (\S+?)(?: where (\w+)=(.+?))? -->", _table, markdown)
     up = "../" * page.file.src_uri.count("/")
-    return re.sub(
-        r"<!-- plot: (\S+?) (.+?) -->",
-        lambda found: (
-            f"![{found[2]}]({up}{_PLOTS}{found[1]})" if (RESULTS / found[1]).exists() else _not_yet(found[1])
-        ),
-        markdown,
-    )
+    markdown = re.sub(r"<!-- results of: (\w+) -->", lambda found: _results(found[1], up), markdown)
+    return re.sub(r"<!-- plot: (\S+) (.+?) -->", lambda found: _plot(found[1], found[2], up), markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -59,22 +55,36 @@ def on_page_content(html: str, **_: Any) -> str:
     )
 
 
-def _table(found: re.Match[str]) -> str:
-    file = RESULTS / found[1]
-    if not file.exists():
-        return _not_yet(found[1])
-    with file.open(encoding="utf-8", newline="") as lines:
-        heads, *rows = list(csv.reader(lines))
-    if found[2]:
-        column = heads.index(found[2])
-        rows = [[*row[:column], *row[column + 1 :]] for row in rows if row[column] == found[3]]
-        heads = [*heads[:column], *heads[column + 1 :]]
-    numeric = [all(_is_number(row[i]) for row in rows if row[i]) for i in range(len(heads))]
-    body = [[_shown(cell) for cell in row] for row in rows]
-    rule = ["---:" if right else "---" for right in numeric]
-    return "\n".join(
-        f"| {' | '.join(line)} |" for line in ([head.replace("_", " ") for head in heads], rule, *body)
-    )
+def _results(folder: str, up: str) -> str:
+    names = sorted({file.stem for file in (RESULTS / folder).glob("*") if file.suffix in (".csv", ".png")})
+    parts = []
+    for name in sorted(names, key=lambda name: (name == "targets", name)):
+        parts.append(f"## {name.replace('-', ' ').capitalize()}")
+        if (RESULTS / folder / f"{name}.png").exists():
+            parts.append(_plot(f"{folder}/{name}.png", f"What was measured: {name}", up))
+        if (RESULTS / folder / f"{name}.csv").exists():
+            parts.append(_table(RESULTS / folder / f"{name}.csv"))
+    return "\n\n".join(parts) or "*Nothing has been measured yet.*"
+
+
+def _plot(name: str, shows: str, up: str) -> str:
+    return f"![{shows}]({up}{_PLOTS}{name})" if (RESULTS / name).exists() else "*Not measured yet.*"
+
+
+def _table(file: Path) -> str:
+    """A file as a Markdown table; a long one can be opened."""
+    with file.open(encoding="utf-8", newline="") as text:
+        heads, *rows = list(csv.reader(text))
+    right = [all(_is_number(row[i]) for row in rows if row[i]) for i in range(len(heads))]
+    table = [
+        [head.replace("_", " ") for head in heads],
+        ["---:" if number else "---" for number in right],
+        *([_shown(cell) for cell in row] for row in rows),
+    ]
+    lines = [f"| {' | '.join(cells)} |" for cells in table]
+    if len(rows) <= FEW:
+        return "\n".join(lines)
+    return "\n".join([f'??? note "All {len(rows)} lines of {file.name}"', "", *(f"    {line}" for line in lines)])
 
 
 def _shown(cell: str) -> str:
@@ -95,10 +105,6 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _not_yet(name: str) -> str:
-    return f"*Not measured yet: `benchmarks/results/{name}` does not exist.*"
 
 
 def _without(pages: set[str], nav: Any) -> Any:
