@@ -23,6 +23,8 @@ from windrow_spark.schemas import Plan, arrow_schema
 
 def obstacle(bound: BoundQuery) -> str:
     """Why the slices of a query cannot be computed by Spark; empty if they can."""
+    if bound.query.late == "update":
+        return "push-down gives partials of slices, and late='update' corrects windows by rows"
     for _, window in bound.query.windows:
         if not isinstance(window, TimeWindow):
             return f"push-down needs time windows, and the query has a {type(window).__name__}"
