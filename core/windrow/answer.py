@@ -33,19 +33,19 @@ def answer(
     if not found:
         return schema.empty_table()
     parts = ("key", "which", "start", "end", "times")
-    key, which, start, end, times = (np.concatenate([getattr(due, part) for due in found]) for part in parts)
+    key, which, start, end, times = (_joined([getattr(due, part) for due in found]) for part in parts)
     slides = np.array([getattr(window, "slide", 0) for _, window in bound.query.windows])
     rearrange, start, end = _arrangement(keys, key, which, start, end, times, slides, kernels)
 
     def column(name: str) -> pa.Array:
-        monoid = bound.monoids[name]
-        values = np.concatenate([due.results[name][0] for due in found])
-        valid = np.concatenate([due.results[name][1] for due in found])
-        return arrow.from_numpy(rearrange(values), None if valid.all() else rearrange(valid), monoid.output)
+        values = _joined([due.results[name][0] for due in found])
+        valid = _joined([due.results[name][1] for due in found])
+        ok = None if valid.all() else rearrange(valid)
+        return arrow.from_numpy(rearrange(values), ok, bound.monoids[name].output)
 
     mapped = map if pool is None else pool.map
     results = mapped(column, bound.monoids)
-    columns: list[Any] = keys.columns(rearrange(key))
+    columns: list[Any] = [*keys.columns(key, rearrange)]
     if bound.query.labelled:
         columns.append(pa.array([label for label, _ in bound.query.windows]).take(pa.array(rearrange(which))))
     columns += [bound.boundaries(start), bound.boundaries(end), *results]
@@ -55,6 +55,10 @@ def answer(
         c if c.type == field.type else c.cast(field.type) for c, field in zip(columns, schema, strict=True)
     ]
     return pa.table(typed, schema=schema)
+
+
+def _joined(arrays: list[Any]) -> Any:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _arrangement(
@@ -96,17 +100,18 @@ def _by_tally(
     kernels.tally(first, times, counts)
     counts = counts[:-1]
     places = np.cumsum(counts) - counts
-    length = int(end[0] - start[0])
-    sorted_ends = np.repeat(least + slide * np.arange(ends), counts)
+    total, length = int(times.sum()), int(end[0] - start[0])
+    starts_and_ends = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    kernels.bounds(counts, least, slide, length, *starts_and_ends)
     begins = np.concatenate([[0], np.flatnonzero(key[1:] != key[:-1]) + 1, [len(key)]])
 
     def rearrange(array: Any) -> Any:
         if array.dtype == object:
             return array[rearrange(np.arange(len(array)))]
-        target = np.empty(len(sorted_ends), dtype=array.dtype)
+        target = np.empty(total, dtype=array.dtype)
         raw = np.dtype(f"u{array.dtype.itemsize}")
         source, cursor = array.view(raw), np.empty(len(begins) - 1, dtype=np.int64)
         kernels.spread(first, times, begins, cursor, places.copy(), source, target.view(raw), BLOCK)
         return target
 
-    return rearrange, sorted_ends - length, sorted_ends
+    return rearrange, *starts_and_ends

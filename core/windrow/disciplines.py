@@ -39,6 +39,8 @@ class Rows:
     times: Ints
     keys: Ints
     order: Ints
+    in_order: bool = False
+    """They came like that."""
 
 
 class Discipline:
@@ -127,13 +129,15 @@ class _Sliced(Discipline):
         self.gaps = bool((self.every > self.ranges).all())
 
     def slice_rows(self, rows: Rows, axis: Ints) -> Ints:
-        place = self.state.kernels.place_in_slices
+        place, keys, length = self.state.kernels.place_in_slices, rows.keys, len(axis)
+        if not rows.in_order:  # far quicker than to follow the order while placing
+            keys, axis = keys[rows.order], axis[rows.order]
         return self.state.place(
             lambda runs, slot, begin: place(
-                runs, rows.order, rows.keys, axis, self.cut_every, self.cut_at,
+                runs, rows.order, keys, axis, self.cut_every, self.cut_at,
                 self.ranges, self.every, self.offsets, self.gaps, slot, begin,
             ),
-            rows.order, len(axis),
+            rows.order, length,
         )  # fmt: skip
 
     def due_below(self, keys: Ints, limit: Ints) -> Iterator[Due]:

@@ -10,13 +10,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from windrow.aggregates import arrow
 
 NAN = float("nan")
 
@@ -71,9 +73,14 @@ class Keys:
         taken: NDArray[np.int64] = numbers[codes]
         return taken
 
-    def columns(self, numbers: NDArray[np.int64]) -> list[pa.Array]:
-        """The key columns of the given key numbers."""
-        return [column.take(pa.array(numbers)) for column in self._table()]
+    def columns(self, numbers: NDArray[np.int64], rearrange: Callable[[Any], Any]) -> Iterator[pa.Array]:
+        """The key columns of the given key numbers, rearranged."""
+        for column in self._table():
+            values, valid = arrow.to_numpy(column)
+            if values.dtype == object or valid is not None:
+                yield column.take(pa.array(rearrange(numbers)))
+            else:
+                yield arrow.from_numpy(rearrange(values[numbers]), None, column.type)
 
     @property
     def order(self) -> NDArray[np.int64]:

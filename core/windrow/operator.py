@@ -347,8 +347,8 @@ class Operator:
             self._state.kernels.group_by_key(
                 keys, np.zeros(len(self._keys) + 1, dtype=np.int64), order, grouped
             )
-            order = grouped
-        return Rows(data, times, keys, order)
+            return Rows(data, times, keys, grouped)
+        return Rows(data, times, keys, order, in_order=sorted_already)
 
     def _touch(self, keys: Ints) -> None:
         if self._paging is not None:

@@ -38,18 +38,17 @@ class Parallel:
         return {tower.name: self._results(tower, windows, count, cuts) for tower in self.state.towers}
 
     def _results(self, tower: Tower, windows: Windows, count: int, cuts: list[int]) -> tuple[Any, Any]:
-        state, runs, which = self.state, self.state.runs, windows.which[:count]
-        shift, at = which * state.slots, which * state.keys + windows.key[:count]
+        state = self.state
         if len(cuts) < 2:
-            return tower.slide(runs, windows, shift, at, count)
+            return tower.slide(state, windows, count)
         out, ok = tower.room(count)
         pool = self.pool or _pool(os.getpid())
-        columns = (tower.parts, tower.lcs, runs.leader, windows.lo, windows.hi, windows.flip, shift)
-        jobs = [pool.submit(tower.kernels.cover, *columns, begin, end) for begin, end in pairwise(cuts)]
+        what = (tower.parts, tower.lcs, state.runs.leader, windows, state.slots)
+        jobs = [pool.submit(tower.kernels.cover, *what, begin, end) for begin, end in pairwise(cuts)]
         self.tasks += len(jobs)
         for job, (begin, end) in zip(jobs, pairwise(cuts), strict=True):
             job.result()
-            tower.slide_some(runs, windows, shift, at, out, ok, begin, end, False)
+            tower.slide_some(state, windows, out, ok, begin, end, False)
         return out, ok
 
     def _cuts(self, windows: Windows, count: int) -> list[int]:

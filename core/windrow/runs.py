@@ -24,11 +24,11 @@ from windrow.errors import AggregateError, ArithmeticOverflow, ColumnError, Quer
 from windrow.kernels import runs as runs_kernels
 from windrow.kernels import slide as slide_kernels
 from windrow.kernels.layout import NONE, UNFOLD, UNSET, Runs, Slides, Windows
-from windrow.kernels.slots import allocate, slots
+from windrow.kernels.slots import allocate, blank, slots
 from windrow.kernels.specialise import specialise
 
 Ints = NDArray[np.int64]
-ROOM = 1 << 20
+LEAST_ROOM, MOST_ROOM = 1 << 10, 1 << 24
 """How many due windows are planned and computed at a time."""
 
 
@@ -70,10 +70,10 @@ class Tower:
             incoming.append(filled.astype(field.dtype, copy=False))
         self.kernels.absorb_partials(self.parts, slot, tuple(incoming))
 
-    def slide(self, runs: Runs, due: Windows, shift: Ints, at: Ints, count: int) -> tuple[Any, Any]:
+    def slide(self, state: State, due: Windows, count: int) -> tuple[Any, Any]:
         """The results of due windows and which of them are not null."""
         out, ok = self.room(count)
-        self.slide_some(runs, due, shift, at, out, ok, 0, count, True)
+        self.slide_some(state, due, out, ok, 0, count, True)
         return out, ok
 
     def room(self, count: int) -> tuple[Any, Any]:
@@ -81,22 +81,13 @@ class Tower:
         return np.zeros(count, arrow.physical_dtype(self.monoid.output)), np.zeros(count, dtype=np.bool_)
 
     def slide_some(
-        self,
-        runs: Runs,
-        due: Windows,
-        shift: Ints,
-        at: Ints,
-        out: Any,
-        ok: Any,
-        begin: int,
-        end: int,
-        cover: bool,
+        self, state: State, due: Windows, out: Any, ok: Any, begin: int, end: int, cover: bool
     ) -> None:
         """The results of some of the due windows; with ``cover``, their lcs is computed first."""
         try:
             self.kernels.slide(
-                self.parts, self.lcs, self.csa, self.scratch, runs.follower, runs.leader,
-                due.lo, due.hi, due.back, due.flip, shift, at, out, ok, begin, end, cover,
+                self.parts, self.lcs, self.csa, self.scratch, state.runs, due, state.slots, state.keys,
+                out, ok, begin, end, cover,
             )  # fmt: skip
         except OverflowError as cause:
             raise self._overflow() from cause
@@ -207,18 +198,19 @@ class State:
         """Room for more slices: at least this many in all, or twice as many as now."""
         old, room = self.slots, max(slots, 2 * self.slots)
         runs = self.runs
-        free = _longer(runs.free, room)
+        free = _roomier(runs.free, room)
         top = int(runs.meta[0])
         free[top : top + room - old] = np.arange(room - 1, old - 1, -1)
         runs.meta[0] = top + room - old
         self.runs = runs._replace(
-            stamp=_longer(runs.stamp, room), stop=_longer(runs.stop, room), follower=_longer(runs.follower, room),
-            leader=_longer(runs.leader, room), page=_longer(runs.page, room, 0), free=free,
+            stamp=_roomier(runs.stamp, room), stop=_roomier(runs.stop, room),
+            follower=_roomier(runs.follower, room), leader=_roomier(runs.leader, room),
+            page=_roomier(runs.page, room, np.zeros), free=free,
         )  # fmt: skip
         self.slots = room
         for tower in self.towers:
             tower.parts = _grown(tower.monoid, tower.parts, room)
-            lcs = allocate(tower.monoid, self.windows * room)
+            lcs = blank(tower.monoid, self.windows * room)
             for which in range(self.windows):
                 for new, known in zip(lcs, tower.lcs, strict=True):
                     new[which * room : which * room + old] = known[which * old : (which + 1) * old]
@@ -236,11 +228,14 @@ class State:
         return slot
 
     def due(
-        self, plan: Callable[[Windows, int], tuple[int, int]], end: int, room: int = ROOM
+        self, plan: Callable[[Windows, int], tuple[int, int]], end: int, room: int = 0
     ) -> Iterator[Due]:
         """Due windows with their results, in batches; ``plan(windows, begin)`` is called until it reaches
         the end."""
         begin = 0
+        if not room:  # a window slides on when a slice enters or leaves it
+            changes = self.windows * (2 * int(self.runs.held.sum()) + self.keys)
+            room = min(max(changes, LEAST_ROOM), MOST_ROOM)
         while begin < end:
             windows = _windows(room, self.runs.stamp.dtype)
             reached, count = plan(windows, begin)
@@ -260,11 +255,8 @@ class State:
 
     def _slide(self, windows: Windows, count: int) -> dict[str, tuple[Any, Any]]:
         """The results of planned windows, aggregate by aggregate."""
-        which = windows.which[:count]
-        shift = which * self.slots
-        at = which * self.keys + windows.key[:count]
         mapped = map if self.pool is None or count < 10_000 else self.pool.map
-        slid = mapped(lambda tower: tower.slide(self.runs, windows, shift, at, count), self.towers)
+        slid = mapped(lambda tower: tower.slide(self, windows, count), self.towers)
         return {tower.name: result for tower, result in zip(self.towers, slid, strict=True)}
 
     def evict(self, evict: Callable[[Runs, Slides], None]) -> None:
@@ -335,6 +327,13 @@ def _longer(array: Any, room: int, fill: int = NONE) -> Any:
     longer = np.full(room, fill, dtype=array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def _roomier(array: Any, room: int, make: Any = np.empty) -> Any:
+    """The same beginning, and room for entries that are written before they are read."""
+    roomier = make(room, dtype=array.dtype)
+    roomier[: len(array)] = array
+    return roomier
 
 
 def _wider(array: Any, room: int, fill: int) -> Any:

@@ -36,16 +36,16 @@ def append(runs, key, after, stamp):
 
 
 def place_in_slices(runs, order, keys, times, every, at, ranges, slides, offsets, gaps, slot, begin):
-    """Slices are cut at ``at + k·every`` for each pair of these (Cutty: the starts and ends of all
-    windows)."""
+    """Slices are cut at ``at + k·every`` for each pair of these (Cutty: the starts and ends of all windows).
+    ``keys`` and ``times`` are already in the order."""
     start = 0
     end = 0
     current = NONE
     here = NONE
     for n in range(begin, len(order)):
         row = order[n]
-        key = keys[row]
-        time = times[row]
+        key = keys[n]
+        time = times[n]
         if key == current and start <= time < end and here != NONE:
             slot[row] = here
             continue
@@ -435,6 +435,17 @@ def tally(first, times, counts):
         counts[first[entry] + times[entry]] -= 1
     for end in range(1, len(counts)):
         counts[end] += counts[end - 1]
+
+
+def bounds(counts, least, slide, length, starts, ends):
+    """The starts and ends of windows in the order of ends, ``counts`` of each end."""
+    n = 0
+    for position in range(len(counts)):
+        end = least + slide * position
+        for _ in range(counts[position]):
+            starts[n] = end - length
+            ends[n] = end
+            n += 1
 
 
 def spread(first, times, begins, cursor, following, source, target, block):

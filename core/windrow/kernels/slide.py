@@ -32,14 +32,13 @@ def absorb_partials(parts, slot, incoming):
             merge(parts, slot[row], parts, slot[row], incoming, row)
 
 
-def slide(
-    parts, lcs, csa, scratch, follower, leader, lo, hi, back, flip, shift, at, out, ok, begin, end, cover
-):
+def slide(parts, lcs, csa, scratch, runs, due, slots, keys, out, ok, begin, end, cover):
     """The results of due windows, in the order in which they were planned; ``cover`` says that their lcs is
     still to be computed."""
+    follower, leader, lo, hi, back, flip = runs.follower, runs.leader, due.lo, due.hi, due.back, due.flip
     for w in range(begin, end):
-        base = shift[w]
-        c = at[w]
+        base = due.which[w] * slots
+        c = due.which[w] * keys + due.key[w]
         if flip[w]:
             if cover:
                 fill_lcs(parts, lcs, leader, lo[w], hi[w], base)
@@ -55,12 +54,12 @@ def slide(
             out[w] = lower(scratch, 0)
 
 
-def cover(parts, lcs, leader, lo, hi, flip, shift, begin, end):
+def cover(parts, lcs, leader, due, slots, begin, end):
     """The lcs of those windows at which a boundary moves. They read slices and write to slots of their own, so
     any number of threads may do this side by side."""
     for w in range(begin, end):
-        if flip[w]:
-            fill_lcs(parts, lcs, leader, lo[w], hi[w], shift[w])
+        if due.flip[w]:
+            fill_lcs(parts, lcs, leader, due.lo[w], due.hi[w], due.which[w] * slots)
 
 
 def fill_lcs(parts, lcs, leader, lo, hi, base):

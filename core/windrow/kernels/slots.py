@@ -41,9 +41,22 @@ def allocate(monoid: Monoid, slots: int) -> Parts:
             objects[position] = monoid.identity
         return (objects,)
     return tuple(
-        np.full((slots, f.width) if f.width else slots, value, dtype=f.dtype)
+        _filled((slots, f.width) if f.width else (slots,), value, f.dtype)
         for f, value in zip(monoid.fields, monoid.identity, strict=True)
     )
+
+
+def _filled(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Any:
+    """An array of one value; of zeros, memory is touched only where it is used."""
+    bits = np.array(value, dtype=dtype)
+    return np.full(shape, bits) if any(bits.tobytes()) else np.zeros(shape, dtype)
+
+
+def blank(monoid: Monoid, slots: int) -> Parts:
+    """Arrays for this many partials, each to be written before it is read."""
+    if monoid.fields is None:
+        return allocate(monoid, slots)
+    return tuple(np.empty((slots, f.width) if f.width else slots, f.dtype) for f in monoid.fields)
 
 
 def slots(monoid: Monoid) -> dict[str, Any]:
