@@ -13,11 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+import pyarrow as pa
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from windrow.cli import Refusal, read_query, read_rows, refusals
+from windrow.cli.files import open_rows
+from windrow.cli.queries import read_query
+from windrow.cli.refusals import Refusal, refusals
 from windrow.errors import QueryError
 from windrow_conformance import generated, matrix, report, transcript
 from windrow_conformance.case import Case
@@ -141,7 +144,7 @@ def _cases(
         return [generated.replayed(replay)]
     if query_file:
         query = read_query(query_file)
-        rows = read_rows(rows_file) if rows_file else None
+        rows = _rows(rows_file) if rows_file else None
         command = f"windrow conformance --query {query_file}" + (f" --rows {rows_file}" if rows_file else "")
         return [
             replace(
@@ -161,6 +164,11 @@ def _cases(
     return found + [
         replace(generated.generate(seed, number), quick=number < QUICK_GENERATED) for number in range(count)
     ]
+
+
+def _rows(path: Path) -> pa.Table:
+    opened = open_rows(str(path))
+    return pa.Table.from_batches(list(opened), opened.schema)
 
 
 def _run(

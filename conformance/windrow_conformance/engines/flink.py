@@ -1,0 +1,222 @@
+"""Flink: a stream of rows, and packed rows. Many cases are one job, because starting one takes seconds.
+
+Each case is a pipeline of its own::
+
+    step numbers ─ pace ─ time and watermark of each step ─ rows of the step ─ windowed ─ results under the case's name
+
+A step that is a watermark has that as its time, a step that is rows has none; so only watermarks of the case move Flink's.
+Watermarks are sent on periodically, hence the pace: after a watermark the next step waits a little. A restart is a
+failure that happens once: Flink restores the last checkpoint, and the steps since then come again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+
+from windrow_conformance.answers import Answer, error_name
+from windrow_conformance.case import Case
+from windrow_conformance.marks import Gap, Mark
+
+TOGETHER = 16
+"""So many cases are one job."""
+PAUSE = 0.3
+"""Seconds for a watermark to arrive everywhere before the next rows."""
+NEVER = -(1 << 60)
+"""The time, in milliseconds, of a step that must not move the watermark."""
+FAR = 2_500_000_000_000
+UNSIGNED = Mark(
+    Gap.ENGINES,
+    "Flink's rows have no unsigned integers; they come as decimals, in which an aggregate is another one",
+)
+PACKED_SIDE = Mark(Gap.OURS, 'windowed_packed() has no side output for late="side"; windowed() has')
+
+
+class Flink:
+    """The engine ``flink``."""
+
+    name, needs = "flink", "pyflink"
+    ways = ("rows", "packed")
+
+    def takes(self, case: Case, way: str, quick: bool) -> bool:
+        if not _tells(case):
+            return False
+        return case.quick and (not case.restarts or way == "rows") if quick else True
+
+    def mark(self, case: Case, way: str) -> Mark | None:
+        if way == "packed" and case.query.late == "side" and not case.error:
+            return PACKED_SIDE
+        return None
+
+    def run(self, way: str, cases: Sequence[Case]) -> Iterator[Answer]:
+        plain = [case for case in cases if not case.error and not self.mark(case, way)]
+        alone = [case for case in cases if case.error or self.mark(case, way)]
+        restarted = [case for case in plain if case.restarts]
+        others = [case for case in plain if not case.restarts]
+        for begin in range(0, len(others), TOGETHER):
+            yield from _job(way, others[begin : begin + TOGETHER])
+        for begin in range(0, len(restarted), TOGETHER):
+            yield from _job(way, restarted[begin : begin + TOGETHER])
+        for case in alone:
+            yield from _job(way, [case])
+
+
+ENGINE = Flink()
+
+
+def _tells(case: Case) -> bool:
+    """Whether Flink's watermarks, which are whole milliseconds, can tell those of the case."""
+    return all(step.value % 1000 == 0 for step in case.steps if step.kind == "watermark")
+
+
+def _job(way: str, cases: Sequence[Case]) -> Iterator[Answer]:
+    began = perf_counter()
+    folder = Path(tempfile.mkdtemp(prefix="windrow-flink-"))
+    try:
+        results = _collected(way, cases, folder)
+    except Exception as error:
+        if len(cases) > 1:
+            half = len(cases) // 2  # find the one that fails
+            yield from _job(way, cases[:half])
+            yield from _job(way, cases[half:])
+            return
+        yield _failed(cases[0], way, error)
+        return
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    seconds = (perf_counter() - began) / len(cases)
+    for case in cases:
+        windows, late = results[case.name, "windows"], results[case.name, "late"]
+        try:
+            yield Answer(
+                case.name,
+                "flink",
+                way,
+                (_table(windows, case.bound.output_schema),),
+                late=_table(late, case.schema) if case.query.late == "side" else None,
+                seconds=seconds,
+            )
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            yield _failed(case, way, error)
+
+
+def _failed(case: Case, way: str, error: BaseException) -> Answer:
+    return Answer(case.name, "flink", way, error=error_name(error), message=str(error)[-1500:])
+
+
+def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str, str], list[Any]]:
+    from pyflink.common import Types
+
+    from windrow_conformance.engines.flink_steps import Named
+    from windrow_flink import environment, late_rows
+
+    restarts = sum(case.restarts for case in cases)
+    settings = {"pipeline.auto-watermark-interval": "5 ms", "execution.buffer-timeout.interval": "1 ms"}
+    settings |= {"taskmanager.memory.network.max": "256 mb", "taskmanager.memory.network.min": "256 mb"}
+    settings["restart-strategy.fixed-delay.delay"] = "10 ms"
+    flink = environment(
+        settings=settings,
+        checkpoints=folder / "checkpoints" if restarts else None,
+        every="100ms",
+        restarts=3 * restarts,
+    )
+    named = []
+    for number, case in enumerate(cases):
+        windows = _windows(flink, way, case, f"case{number}", folder)
+        streams = {"windows": windows}
+        if case.query.late == "side" and way == "rows":
+            streams["late"] = late_rows(windows)
+        for what, stream in streams.items():
+            named.append(stream.map(Named(case.name, what), output_type=Types.PICKLED_BYTE_ARRAY()))
+    together = named[0].union(*named[1:]) if len(named) > 1 else named[0]
+    found: dict[tuple[str, str], list[Any]] = {
+        (case.name, what): [] for case in cases for what in ("windows", "late")
+    }
+    with together.execute_and_collect() as results:
+        for name, what, value in results:
+            found[name, what].append(value)
+    return found
+
+
+def _windows(flink: Any, way: str, case: Case, uid: str, folder: Path) -> Any:
+    """The windows of a case, from its steps."""
+    from pyflink.common import Types, WatermarkStrategy
+    from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+
+    from windrow_conformance.engines.flink_steps import Pace, Rows, StepTime
+    from windrow_flink import PACKED, windowed, windowed_packed
+    from windrow_flink.rowtypes import type_of
+
+    steps = [(step.kind, step.value) for step in case.steps] or [("end", None)]
+    times = [_time(kind, value) for kind, value in steps]
+    numbers = flink.from_source(
+        NumberSequenceSource(0, len(steps) - 1), WatermarkStrategy.no_watermarks(), uid, Types.LONG()
+    ).uid(f"{uid}-numbers")
+    paced = numbers.map(
+        Pace([kind for kind, _ in steps], PAUSE, str(folder / uid)), output_type=Types.LONG()
+    ).uid(f"{uid}-pace")
+    paced = paced.disable_chaining()
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(StepTime(times))
+    timed = paced.assign_timestamps_and_watermarks(strategy).uid(f"{uid}-time")
+    schema = _schema(case.schema)
+    tables = [_sent(value, schema) if kind == "rows" else None for kind, value in steps]
+    packed = way == "packed"
+    element = PACKED if packed else type_of(schema)
+    rows = timed.flat_map(Rows(tables, case.query if packed else None), output_type=element)
+    rows = rows.uid(f"{uid}-rows").disable_chaining()
+    if packed:
+        return windowed_packed(rows, case.query, schema, uid=uid)
+    return windowed(rows, case.query, uid=uid)
+
+
+def _time(kind: str, value: Any) -> int:
+    """A watermark step's time in milliseconds, one more than the watermark that Flink makes of it… which is its own ``w + 1``."""
+    if kind == "watermark":
+        return int(value) // 1000
+    return FAR if kind == "end" else NEVER
+
+
+def _schema(schema: pa.Schema) -> pa.Schema:
+    """The columns as Flink's rows can hold them."""
+    return pa.schema([pa.field(field.name, _has(field.type)) for field in schema])
+
+
+def _has(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("us")
+    if type_ == pa.uint64():
+        return pa.decimal128(38, 18)
+    if pa.types.is_decimal(type_):
+        return pa.decimal128(38, 18)
+    return type_
+
+
+def _sent(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return rows.cast(schema)
+
+
+def _table(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """What Flink gave, with the types that the case has."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    made = []
+    for field, column in zip(schema, columns, strict=True):
+        values = [_plain(value) for value in column]
+        if pa.types.is_timestamp(field.type):
+            made.append(pa.array(values, pa.timestamp("us")).cast(field.type))
+        elif pa.types.is_decimal(field.type):
+            made.append(pa.array(values, pa.decimal128(38, 18)).cast(field.type))
+        else:
+            made.append(pa.array(values, field.type))
+    return pa.table(made, schema=schema)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    return list(value) if isinstance(value, tuple) else value

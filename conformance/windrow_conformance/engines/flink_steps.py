@@ -1,0 +1,77 @@
+"""What runs inside Flink's workers: the pace of steps, their times, their rows, and names for results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyflink.common import Row
+from pyflink.common.watermark_strategy import TimestampAssigner
+from pyflink.datastream import FlatMapFunction, MapFunction
+
+from windrow import Query
+from windrow_flink import pack
+from windrow_flink.function import rows_out
+
+
+class Pace(MapFunction):  # type: ignore[misc]
+    """Step numbers, each after what came before has gone its way. A restart is a failure, once."""
+
+    def __init__(self, kinds: list[str], pause: float, once: str) -> None:
+        self.kinds, self.pause, self.once = kinds, pause, once
+
+    def map(self, number: int) -> int:
+        if number and self.kinds[number - 1] in ("watermark", "end"):
+            time.sleep(self.pause)
+        if self.kinds[number] == "restart":
+            done = Path(f"{self.once}-{number}")
+            if not done.exists():
+                time.sleep(2 * self.pause)  # for a checkpoint
+                done.touch()
+                raise RuntimeError(f"a restart, as step {number} of the case says")
+        return number
+
+
+class StepTime(TimestampAssigner):  # type: ignore[misc]
+    """The time of each step: that of a watermark, or long ago."""
+
+    def __init__(self, times: list[int]) -> None:
+        self.times = times
+
+    def extract_timestamp(self, value: int, record_timestamp: int) -> int:
+        return self.times[value]
+
+
+class Rows(FlatMapFunction):  # type: ignore[misc]
+    """The rows of each step, one by one, or packed for a query."""
+
+    def __init__(self, tables: list[pa.Table | None], query: Query | None) -> None:
+        self.tables, self.query = tables, query
+
+    def flat_map(self, number: int) -> Iterator[Any]:
+        table = self.tables[number]
+        if table is None or not table.num_rows:
+            return
+        if self.query is not None:
+            yield from pack(table, self.query)
+        else:
+            yield from rows_out(table, True)
+
+
+class Named:
+    """A result with the name of its case."""
+
+    def __init__(self, case: str, what: str) -> None:
+        self.case, self.what = case, what
+
+    def __call__(self, value: Any) -> tuple[str, str, list[Any]]:
+        return self.case, self.what, [_plain(each) for each in value]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Row):
+        return value.as_dict()
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else value
