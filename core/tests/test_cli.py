@@ -1,5 +1,11 @@
 """The `windrow` command, as a user meets it."""
 
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,20 +14,38 @@ from click.testing import CliRunner, Result
 from pyarrow import csv, parquet
 
 import windrow as wr
-from windrow import cli, data, doctor
+from windrow import data, doctor
+from windrow.cli import main
+from windrow.cli.files import Writer, open_rows
+from windrow.cli.queries import aggregate_form, read_query
 from windrow.data import make_plugs
 
+TOML = """
+by = ["plug"]
+time = "ts"
 
-def windrow(*arguments: object) -> Result:
-    result = CliRunner().invoke(cli.main, [str(argument) for argument in arguments], catch_exceptions=False)
-    return result
+[window]
+kind = "time"
+range = "5m"
+slide = "1m"
+
+[aggregates]
+peak = "Max(load)"
+mean = { kind = "Mean", column = "load" }
+n = "Count()"
+"""
+
+
+def windrow(*arguments: object, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments], input=stdin, catch_exceptions=False)
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """The folder of `windrow demo --save`: plugs.csv and query.json."""
+    """A folder with plugs.csv, query.json and query.toml."""
     folder = tmp_path / "demo"
     assert windrow("demo", "--save", folder).exit_code == 0
+    (folder / "query.toml").write_text(TOML)
     return folder
 
 
@@ -35,12 +59,32 @@ def expected() -> pa.Table:
     return wr.aggregate(data.plugs(), query)
 
 
+def read(path: Path) -> pa.Table:
+    rows = open_rows(str(path))
+    return pa.Table.from_batches(rows, rows.schema)
+
+
+def write(table: pa.Table, path: Path) -> None:
+    with Writer(str(path), table.schema) as out:
+        out.write(table)
+
+
+def same_values(found: pa.Table) -> bool:
+    assert found.column_names == expected().column_names
+    return all(
+        found[name].to_pylist() == expected()[name].to_pylist() for name in ("plug", "peak", "mean", "n")
+    )
+
+
+# Demo.
+
+
 def test_bundled_data_is_what_its_generator_makes() -> None:
     assert data.plugs_csv().decode() == "".join(make_plugs.lines())
 
 
-def test_demo_shows_windows_and_what_to_do_next() -> None:
-    result = windrow("demo")
+def test_small_demo_shows_windows_and_what_to_do_next() -> None:
+    result = windrow("demo", "--small")
     assert result.exit_code == 0
     # 30 minutes of data and windows of 5 minutes: 34 windows hold a reading, for each of 3 plugs.
     assert "540 readings became 102 windows" in " ".join(result.output.split())
@@ -55,18 +99,67 @@ def test_demo_peak_is_the_peak_of_the_data() -> None:
     assert {row["n"] for row in windows} == {6, 12, 18, 24, 30}
 
 
+def test_demo_in_process(tmp_path: Path) -> None:
+    """The main job without an engine: windows, comparison, page, and a query to go on with."""
+    output = tmp_path / "out"
+    result = windrow("demo", "--engine", "local", "--output", output, "--plugs", 8)
+    text = " ".join(result.output.split())
+    assert result.exit_code == 0, text
+    assert "same windows as the in-process engine: yes (every value equal)" in text
+    page = (output / "page.html").read_text(encoding="utf-8")
+    assert "<svg" in page and "http" not in page.replace("http-equiv", ""), "one file, nothing from elsewhere"
+    windows = pa.concat_tables(
+        parquet.read_table(each) for each in sorted((output / "plugs").glob("*.parquet"))
+    )
+    again = windrow(
+        "run",
+        output / "plugs.toml",
+        "--input",
+        output / "loads.parquet",
+        "--output",
+        tmp_path / "again.parquet",
+    )
+    assert again.exit_code == 0, again.output
+    assert parquet.read_table(tmp_path / "again.parquet").equals(windows)
+    # Another run clears what this one left; a folder of somebody else's is not touched.
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    refused = windrow("demo", "--engine", "local", "--output", tmp_path / "mine")
+    assert refused.exit_code == 2 and "not empty" in refused.output
+
+
+def test_the_demo_sees_a_wrong_window(tmp_path: Path) -> None:
+    from windrow.demo.compare import answers, compare
+    from windrow.demo.scenario import make_readings
+
+    expected_windows = answers(make_readings(tmp_path / "readings", plugs=6, houses=2, minutes=1, files=2))
+    houses = expected_windows["houses"]
+    (tmp_path / "houses").mkdir()
+    parquet.write_table(houses, tmp_path / "houses" / "all.parquet")
+    assert compare(houses, "houses", tmp_path / "houses").same
+    wrong = houses.set_column(3, "total", pa.array([x + 0.001 for x in houses["total"].to_pylist()]))
+    for table, why in (
+        (wrong, "total differs"),
+        (houses.slice(1), "windows instead of"),
+        (houses.drop_columns("n"), "no column n"),
+    ):
+        parquet.write_table(table, tmp_path / "houses" / "all.parquet")
+        assert why in compare(houses, "houses", tmp_path / "houses").difference
+
+
+# Run.
+
+
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "arrow"])
 def test_run_writes_the_windows_in_every_format(saved: Path, ending: str) -> None:
     output = saved / f"windows.{ending}"
     result = windrow("run", saved / "query.json", "--input", saved / "plugs.csv", "--output", output)
     assert result.exit_code == 0, result.output
     assert "540 rows → 102 windows" in result.output
-    written = cli.read_rows(output)
-    assert written.column_names == expected().column_names
-    for name in ("plug", "peak", "mean", "n"):
-        assert written[name].to_pylist() == expected()[name].to_pylist()
+    assert same_values(read(output))
     if ending in ("parquet", "arrow"):
-        assert written.equals(expected())
+        assert read(output).equals(expected())
+    assert {path.name for path in saved.iterdir()} == {"plugs.csv", "query.json", "query.toml", output.name}
 
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl", "arrow", "stream.arrow"])
@@ -76,7 +169,7 @@ def test_run_reads_every_format(saved: Path, ending: str) -> None:
         with pa.ipc.new_stream(str(source), rows.schema) as sink:
             sink.write_table(rows)
     else:
-        cli.write_windows(rows, source)
+        write(rows, source)
     output = saved / "windows.parquet"
     result = windrow("run", saved / "query.json", "--input", source, "--output", output)
     assert result.exit_code == 0, result.output
@@ -84,24 +177,107 @@ def test_run_reads_every_format(saved: Path, ending: str) -> None:
 
 
 def test_run_reads_a_query_in_toml_and_shows_the_windows(saved: Path) -> None:
-    (saved / "query.toml").write_text(
-        """
-        by = ["plug"]
-        time = "ts"
-        window = { kind = "time", range = "5m", slide = "1m" }
-        [aggregates]
-        peak = { kind = "Max", column = "load" }
-        """
-    )
-    result = windrow("run", saved / "query.toml", "--input", saved / "plugs.csv")
+    result = windrow("run", saved / "query.toml", "--input", saved / "plugs.csv", "--explain")
     assert result.exit_code == 0, result.output
     assert "fridge" in result.output and "540 rows → 102 windows" in result.output
+    assert "SBA" in result.output, "the explanation"
+
+
+def test_rows_of_files_may_be_in_any_order_and_streams_have_a_delay(saved: Path) -> None:
+    rows = data.plugs()
+    folder = saved / "rows"
+    folder.mkdir()
+    for number, start in enumerate(range(540 - 90, -1, -90)):  # the latest first
+        write(rows.slice(start, 90), folder / f"{number}.parquet")
+    output = saved / "windows.parquet"
+    assert windrow("run", saved / "query.toml", "--input", folder, "--output", output).exit_code == 0
+    assert parquet.read_table(output).equals(expected())
+    backwards = windrow("run", saved / "query.toml", "--input", folder, "--output", output, "--delay", "1m")
+    assert backwards.exit_code == 0 and "rows were too late" in backwards.output
+    in_order = windrow(
+        "run", saved / "query.toml", "--input", saved / "plugs.csv", "--output", output, "--delay", "10s"
+    )
+    assert in_order.exit_code == 0 and parquet.read_table(output).equals(expected())
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "arrow", "parquet"])
+def test_standard_input_and_output(saved: Path, form: str) -> None:
+    source, output = saved / f"rows.{form}", saved / f"windows.{form}"
+    write(data.plugs(), source)
+    if form == "arrow":  # standard input is a stream
+        with pa.ipc.new_stream(str(source), data.plugs().schema) as sink:
+            sink.write_table(data.plugs())
+    command = [sys.executable, "-c", "from windrow.cli import main; main()", "run", str(saved / "query.toml")]
+    command += ["--input", "-", "--output", "-", "--format", form]
+    with source.open("rb") as rows:
+        ran = subprocess.run(command, stdin=rows, capture_output=True, check=True)
+    assert b"540 rows" in ran.stderr
+    output.write_bytes(ran.stdout)
+    assert same_values(read(output))
+
+
+def test_a_watched_folder_is_a_stream(saved: Path) -> None:
+    folder, rows = saved / "rows", data.plugs()
+    folder.mkdir()
+    write(rows.slice(0, 180), folder / "0.parquet")
+
+    def later() -> None:
+        for number in (1, 2):
+            time.sleep(0.6)
+            write(rows.slice(180 * number, 180), folder / f"{number}.parquet")
+
+    coming = threading.Thread(target=later)
+    coming.start()
+    output = saved / "windows"
+    result = windrow(
+        "run",
+        saved / "query.toml",
+        "--input",
+        folder,
+        "--output",
+        f"{output}/",
+        "--watch",
+        "--until-idle",
+        "3s",
+    )
+    coming.join()
+    assert result.exit_code == 0, result.output
+    parts = [parquet.read_table(each) for each in sorted(output.glob("*.parquet"))]
+    assert len(parts) >= 3, "windows come out as they are final"
+    assert pa.concat_tables(parts).equals(expected())
+
+
+def test_ctrl_c_ends_a_watched_stream_well(saved: Path) -> None:
+    folder, output = saved / "rows", saved / "windows.parquet"
+    folder.mkdir()
+    write(data.plugs(), folder / "0.parquet")
+    command = [sys.executable, "-c", "from windrow.cli import main; main()", "run", str(saved / "query.toml")]
+    command += ["--input", str(folder), "--output", f"{saved}/windows/", "--watch"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        for _ in range(600):
+            if list(saved.glob("windows/*")):
+                break
+            time.sleep(0.1)
+        running.send_signal(signal.SIGINT)
+        out, error = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode == 0, error
+    assert b"540 rows" in out
+    found = [parquet.read_table(each) for each in sorted(saved.glob("windows/*"))]
+    assert pa.concat_tables(found).equals(expected())
+    assert not output.exists()
 
 
 def test_explain_prints_the_explanation(saved: Path) -> None:
     result = windrow("explain", saved / "query.json")
     assert result.exit_code == 0
-    assert result.output.strip() == str(wr.explain(cli.read_query(saved / "query.json"))).strip()
+    assert result.output.strip() == str(wr.explain(read_query(saved / "query.json"))).strip()
+    assert windrow("explain", saved / "query.toml", "--input", saved / "plugs.csv").exit_code == 0
+
+
+# Mistakes.
 
 
 def test_a_mistake_is_one_message_and_exit_code_2(saved: Path) -> None:
@@ -122,6 +298,9 @@ def test_a_mistake_is_one_message_and_exit_code_2(saved: Path) -> None:
         ("query.json", "[]", "expected an object"),
         ("query.json", "{}", "window"),
         ("query.yaml", "", ".json or a .toml"),
+        ("query.toml", TOML.replace("Max(load)", "Max(load"), "'Max(load)' or"),
+        ("query.toml", TOML.replace("Max(load)", "Maxi(load)"), "unknown aggregate kind 'Maxi'"),
+        ("query.toml", TOML.replace("Max(load)", "Max(load, 1, 2)"), "too many"),
     ],
 )
 def test_a_query_that_cannot_be_read_is_refused(tmp_path: Path, name: str, text: str, part: str) -> None:
@@ -129,6 +308,14 @@ def test_a_query_that_cannot_be_read_is_refused(tmp_path: Path, name: str, text:
     result = windrow("explain", tmp_path / name)
     assert result.exit_code == 2
     assert part in result.output
+
+
+def test_the_short_form_of_aggregates() -> None:
+    assert aggregate_form("x", "Count()") == aggregate_form("x", "Count") == {"kind": "Count"}
+    assert aggregate_form("x", 'Max("my load")') == {"kind": "Max", "column": "my load"}
+    assert aggregate_form("x", "TopK(load, 3)") == {"kind": "TopK", "column": "load", "k": 3}
+    own = aggregate_form("x", "windrow.demo.p95:P95(load)")
+    assert own == {"kind": "windrow.demo.p95:P95", "x": "load"}
 
 
 def test_a_file_that_cannot_be_read_or_written_is_refused(saved: Path) -> None:
@@ -140,6 +327,10 @@ def test_a_file_that_cannot_be_read_or_written_is_refused(saved: Path) -> None:
         "the ending tells the format": ("--input", rows, "--output", saved / "windows.xlsx"),
         "cannot be written as CSV": ("--input", rows, "--output", saved / "no" / "such" / "windows.csv"),
         "does not exist": ("--input", saved / "absent.csv"),
+        "files of several formats": ("--input", saved),
+        "--watch needs a folder": ("--input", rows, "--watch"),
+        "--until-idle goes with --watch": ("--input", rows, "--until-idle", "3s"),
+        "'soon'": ("--input", rows, "--delay", "soon"),
     }
     for message, arguments in cases.items():
         result = windrow("run", query, *arguments)
@@ -147,10 +338,74 @@ def test_a_file_that_cannot_be_read_or_written_is_refused(saved: Path) -> None:
         assert message in " ".join(result.output.split())
 
 
-def test_doctor_finds_this_machine_fit() -> None:
-    result = windrow("doctor")
+# The others.
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_generate(tmp_path: Path, ending: str) -> None:
+    output = tmp_path / f"quotes.{ending}"
+    result = windrow("generate", "quotes", "--rows", 5000, "--seed", 3, "--symbols", 4, "--output", output)
+    assert result.exit_code == 0 and "5,000 rows of quotes" in result.output
+    assert read(output).equals(data.quotes(rows=5000, seed=3, symbols=4).read_all())
+    assert windrow("generate", "quotes", "--plugs", 3, "--output", output).exit_code == 2
+
+
+def test_generate_goes_through_a_pipe_into_run(saved: Path) -> None:
+    (saved / "quotes.json").write_text(
+        json.dumps(
+            {
+                "by": ["symbol"],
+                "time": "timestamp",
+                "window": {"kind": "time", "range": "10ms"},
+                "aggregates": {"n": {"kind": "Count"}},
+            }
+        )
+    )
+    call = [sys.executable, "-c", "from windrow.cli import main; main()"]
+    made = subprocess.Popen(
+        [*call, "generate", "quotes", "--rows", "20000", "--output", "-"], stdout=subprocess.PIPE
+    )
+    command = [*call, "run", str(saved / "quotes.json"), "--input", "-", "--format", "arrow", "--delay", "0s"]
+    ran = subprocess.run(command, stdin=made.stdout, capture_output=True, check=True, text=True)
+    assert made.wait() == 0
+    assert "20,000 rows" in ran.stdout
+
+
+def test_bench_runs_the_programs_of_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    from windrow.cli import bench
+
+    called: list[list[str]] = []
+
+    def call(command: list[str], cwd: Path) -> int:
+        called.append(command)
+        return 0
+
+    monkeypatch.setattr(bench.subprocess, "call", call)
+    result = windrow("bench", "operator", "--quick", "--rows", "10")
     assert result.exit_code == 0, result.output
-    assert "windrow works on this machine" in result.output
+    assert called[0][1:] == ["-m", "benchmarks.operator", "--quick", "--rows", "10"]
+    monkeypatch.setattr(bench, "checkout", lambda: None)
+    assert "clone the source" in windrow("bench").output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    assert "_WINDROW_COMPLETE" in windrow("completion", shell).output
+
+
+def test_completion_knows_the_commands() -> None:
+    result = CliRunner().invoke(
+        main,
+        prog_name="windrow",
+        env={"_WINDROW_COMPLETE": "bash_complete", "COMP_WORDS": "windrow g", "COMP_CWORD": "1"},
+    )
+    assert result.output.split() == ["plain,generate"]
+
+
+def test_doctor_finds_this_machine_fit() -> None:
+    result = windrow("doctor", "--quick")
+    assert result.exit_code == 0, result.output
+    assert "windrow works on this machine" in result.output and "memory" in result.output
 
 
 def test_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -167,6 +422,11 @@ def test_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert findings["compile cache"].state == "warning"
     assert findings["PyFlink"].state == "missing"
     assert windrow("doctor").exit_code == 1
+
+
+def test_doctor_tells_an_engine_that_does_not_start() -> None:
+    finding = doctor.starts("Nothing", "windrow.no_such_engine")
+    assert finding.state == "warning" and "No module named" in finding.found
 
 
 def test_version() -> None:

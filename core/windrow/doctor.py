@@ -1,8 +1,9 @@
 """What `windrow doctor` looks at: whether this machine can run windrow, and which engines it can use.
 
-Nothing here changes the machine, opens a connection or starts an engine.
+Nothing here changes the machine or opens a connection to another one. An engine that is installed is started, once, in
+a process of its own, and computes something small in Python.
 
->>> examine()[0].what
+>>> examine(start=False)[0].what
 'Python'
 """
 
@@ -19,6 +20,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from time import perf_counter
 from typing import Literal
 
 __all__ = ["Finding", "examine"]
@@ -37,18 +39,22 @@ class Finding:
     advice: str = ""
 
 
-def examine() -> list[Finding]:
-    """Everything that is checked, the necessary things first."""
-    return [
+def examine(*, start: bool = True) -> list[Finding]:
+    """Everything that is checked, the necessary things first. ``start=False`` starts no engine."""
+    found = [
         python(),
         library("numpy", "1.26"),
         library("numba", "0.61"),
         library("pyarrow", "16"),
         compile_cache(),
-        spark(),
-        flink(),
+        memory(),
         java(),
     ]
+    for finding, adapter in ((spark(), "windrow_spark"), (flink(), "windrow_flink")):
+        found.append(finding)
+        if start and finding.state == "ok":
+            found.append(starts(finding.what, adapter))
+    return found
 
 
 def python() -> Finding:
@@ -74,7 +80,11 @@ def compile_cache() -> Finding:
     folders = cache_folders()
     for folder in folders:
         if writable(folder):
-            return Finding("compile cache", "ok", str(folder))
+            kept = sum(1 for _ in folder.rglob("*.nbc")) if folder.is_dir() else 0
+            state = (
+                f"{kept} compiled functions" if kept else "empty: the first run compiles, which takes a while"
+            )
+            return Finding("compile cache", "ok", f"{folder}, {state}")
     advice = "set NUMBA_CACHE_DIR to a folder that can be written; until then every process compiles again"
     return Finding("compile cache", "warning", f"{folders[0]} cannot be written", advice)
 
@@ -96,6 +106,48 @@ def writable(folder: Path) -> bool:
             return True
     except OSError:
         return False
+
+
+def memory() -> Finding:
+    """Enough for an engine: Spark's JVM of the demo takes two gigabytes."""
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not on this system
+        return Finding("memory", "ok", "unknown on this system")
+    if listed := re.search(r"MemAvailable:\s+(\d+)", _text("/proc/meminfo")):
+        free = int(listed.group(1)) * 1024
+    found = f"{free / 2**30:.1f} GiB available of {total / 2**30:.1f} GiB, {os.cpu_count()} cores"
+    if free < 2 * 2**30:
+        return Finding(
+            "memory", "warning", found, "an engine and its workers want 2 GiB: close something first"
+        )
+    return Finding("memory", "ok", found)
+
+
+def starts(what: str, adapter: str) -> Finding:
+    """The engine really starts and runs Python: `python -m windrow_spark.probe`."""
+    began = perf_counter()
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", f"{adapter}.probe"], capture_output=True, text=True, timeout=180
+        )
+    except subprocess.TimeoutExpired:
+        return Finding(
+            f"{what} starts", "warning", "not within three minutes", "try again when the machine is less busy"
+        )
+    if ran.returncode == 0:
+        return Finding(f"{what} starts", "ok", f"in {perf_counter() - began:.0f} s, with Python workers")
+    lines = [line for line in (ran.stdout + ran.stderr).splitlines() if line.strip()]
+    advice = f"run python -m {adapter}.probe to see all of it; most often it is Java: look at the line above"
+    return Finding(f"{what} starts", "warning", f"no: {lines[-1] if lines else 'no message'}", advice)
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def spark() -> Finding:

@@ -1,0 +1,55 @@
+"""The `windrow` command, one file per subcommand.
+
+    windrow demo                                               the main job: a real pipeline, with its results
+    windrow run query.toml --input rows.parquet --output -     a query of your own over files or a stream
+    windrow explain query.toml                                 the chosen algorithm, and why
+    windrow generate smart-home --rows 1000000 --output x.parquet
+    windrow doctor                                             is this machine ready, and what to do if not
+
+An error that a user can cause is printed as one message, and the command exits with code 2. A subcommand is
+imported when it is used.
+
+>>> from click.testing import CliRunner
+>>> CliRunner().invoke(main, ["version"]).output.split()[0]
+'windrow'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "demo": "windrow.cli.demo:demo",
+    "run": "windrow.cli.run:run",
+    "explain": "windrow.cli.explain:explain",
+    "generate": "windrow.cli.generate:generate",
+    "bench": "windrow.cli.bench:bench",
+    "conformance": "windrow.cli.conformance:conformance",
+    "doctor": "windrow.cli.doctor:doctor",
+    "completion": "windrow.cli.completion:completion",
+    "version": "windrow.cli.version:version",
+}
+
+
+class Lazy(click.Group):
+    """A group that knows its commands by name and imports them one by one."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[name].partition(":")
+        found = getattr(import_module(module), attribute)
+        assert isinstance(found, click.Command)
+        return found
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Sliding-window aggregation: in this process, on PySpark and on PyFlink."""

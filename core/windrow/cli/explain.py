@@ -1,0 +1,34 @@
+"""`windrow explain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from windrow.cli.refusals import refusals
+
+
+@click.command()
+@click.argument("query_file", metavar="QUERY", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--input", "source", help="Data whose column types count: a file, a folder, or - for standard input."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["parquet", "csv", "jsonl", "arrow"]), help="The format of --input."
+)
+def explain(query_file: Path, source: str | None, form: str | None) -> None:
+    """Say how a query is computed, and why.
+
+    QUERY is a .toml or .json file.
+    """
+    import windrow as wr
+    from windrow.cli.files import open_rows
+    from windrow.cli.queries import read_query
+
+    with refusals():
+        query = read_query(query_file)
+        schema = None if source is None else open_rows(source, form).schema
+        if schema is not None:
+            query.bind(schema)
+        click.echo(str(wr.explain(query, schema)))

@@ -1,0 +1,121 @@
+"""What `windrow run` hands to an engine, and what it gets back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from windrow import durations
+from windrow.cli.files import STANDARD, Writer, format_of
+from windrow.cli.refusals import Refusal
+from windrow.cli.tables import Ends
+from windrow.query import Query
+
+__all__ = ["Done", "Job", "Progress"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A query, where its rows come from, and where its windows go. What contradicts itself is refused here."""
+
+    query: Query
+    source: str
+    target: str | None
+    form: str | None = None
+    delay: str | None = None
+    watch: bool = False
+    until_idle: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("--delay", self.delay), ("--until-idle", self.until_idle)):
+            if value is not None and durations.parse(value, name=name) < 0:
+                raise Refusal(f"{name} cannot be negative, as {value!r} is")
+        if self.until_idle is not None and not self.watch:
+            raise Refusal("--until-idle goes with --watch")
+        if self.watch and not Path(self.source).is_dir():
+            raise Refusal(f"--watch needs a folder as --input, not {self.source}")
+        if self.source != STANDARD and not Path(self.source).exists():
+            raise Refusal(f"{self.source} does not exist")
+        if self.target not in (None, STANDARD) and not self.into_folder:
+            assert self.target is not None
+            format_of(Path(self.target))  # an ending that is not known is refused before any work is done
+
+    @property
+    def into_folder(self) -> bool:
+        return self.target not in (None, STANDARD) and (
+            str(self.target).endswith("/") or Path(str(self.target)).is_dir()
+        )
+
+    @property
+    def delay_us(self) -> int | None:
+        """How far behind the latest row the watermark is; none if rows may be in any order until they end."""
+        if self.delay is not None:
+            return durations.parse(self.delay, name="--delay")
+        return 0 if self.watch else None
+
+    @property
+    def idle_seconds(self) -> float | None:
+        return (
+            None if self.until_idle is None else durations.parse(self.until_idle, name="--until-idle") / 1e6
+        )
+
+    @contextmanager
+    def writing(self, schema: pa.Schema) -> Iterator[Writer | Ends]:
+        """Something that takes windows."""
+        if self.target is None:
+            yield Ends(schema)
+        else:
+            with Writer(self.target, schema, self.form if self.target == STANDARD else None) as out:
+                yield out
+
+
+@dataclass(frozen=True)
+class Done:
+    """How many rows there were, how many of them too late, and the windows' place."""
+
+    rows: int
+    output: Writer | Ends
+    late_rows: int = 0
+
+
+class Progress:
+    """A bar on standard error, if that is a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.bars = Bars(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[rows]:,} rows  {task.fields[windows]:,} windows"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.task: TaskID = self.bars.add_task("reading", total=None, rows=0, windows=0)
+        self.rows = self.windows = 0
+
+    def __enter__(self) -> Progress:
+        self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bars.stop()
+
+    def say(self, what: str, total: int | None = None) -> None:
+        """What is being done now, and of how many rows, if that is known."""
+        self.bars.update(self.task, description=what, total=total)
+
+    def add(self, rows: int = 0, windows: int = 0) -> None:
+        self.rows, self.windows = self.rows + rows, self.windows + windows
+        self.bars.update(self.task, completed=self.rows, rows=self.rows, windows=self.windows)

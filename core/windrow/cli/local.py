@@ -1,0 +1,71 @@
+"""`windrow run` in this process: batches in, windows out, memory for the open windows only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.cli.files import Rows, open_rows
+from windrow.cli.job import Done, Job, Progress
+from windrow.cli.watch import watched
+from windrow.operator import Operator
+from windrow.tables import as_table
+
+STEPS = 64  # in how many pieces the windows of unordered rows come out
+TOGETHER = 1 << 17  # small batches are put together to so many rows
+
+
+def run(job: Job, progress: Progress) -> Done:
+    """Stream the rows through an operator and write what it finishes."""
+    rows = watched(job, progress) if job.watch else open_rows(job.source, job.form)
+    bound = job.query.bind(rows.schema)
+    operator = Operator(job.query, rows.schema, threads=os.cpu_count() or 1)
+    progress.say("watching" if job.watch else "reading", rows.total)
+    count, earliest, latest = 0, np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    with job.writing(bound.output_schema) as out:
+
+        def finished(windows: pa.Table) -> None:
+            out.write(windows)
+            progress.add(windows=windows.num_rows)
+
+        for table in _together(rows, at_once=job.delay_us is not None):
+            finished(operator.process(table))
+            count += table.num_rows
+            progress.add(rows=table.num_rows)
+            if not table.num_rows:
+                continue
+            times = bound.times(table)
+            earliest, latest = min(earliest, int(times.min())), max(latest, int(times.max()))
+            if job.delay_us is not None:
+                finished(operator.advance(latest - job.delay_us))
+        progress.say("writing")
+        if job.delay_us is None and earliest < latest:
+            _advance_in_steps(operator.advance, earliest, latest, finished)
+        finished(operator.flush())
+    return Done(count, out, operator.late_rows)
+
+
+def _advance_in_steps(
+    advance: Callable[[int], pa.Table], earliest: int, latest: int, finished: Callable[[pa.Table], None]
+) -> None:
+    """All rows are there: the windows come out piece by piece, so that they need not be in memory together."""
+    for step in range(1, STEPS + 1):
+        finished(advance(earliest + (latest - earliest) * step // STEPS))
+
+
+def _together(rows: Rows, *, at_once: bool) -> Iterator[pa.Table]:
+    waiting: list[Any] = []
+    held = 0
+    for batch in chain(rows):
+        waiting.append(batch)
+        held += batch.num_rows
+        if at_once or held >= TOGETHER:
+            yield as_table(pa.Table.from_batches(waiting))
+            waiting, held = [], 0
+    if waiting:
+        yield as_table(pa.Table.from_batches(waiting))

@@ -1,0 +1,60 @@
+"""Tables in the terminal: of a long one, both ends."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+__all__ = ["Ends", "show"]
+
+EDGE = 9  # rows shown at either end of a long result
+
+
+class Ends:
+    """Remembers the first and the last rows of what is written to it, and how many there were."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.written = 0
+        self.first, self.last = schema.empty_table(), schema.empty_table()
+
+    def write(self, windows: pa.Table) -> None:
+        self.written += windows.num_rows
+        if self.first.num_rows < 2 * EDGE:
+            self.first = pa.concat_tables([self.first, windows.slice(0, 2 * EDGE - self.first.num_rows)])
+        tail = pa.concat_tables([self.last, windows.slice(max(0, windows.num_rows - EDGE))])
+        self.last = tail.slice(max(0, tail.num_rows - EDGE))
+
+    def show(self, console: Console) -> None:
+        short = self.written <= 2 * EDGE
+        show(console, self.first if short else self.first.slice(0, EDGE), None if short else self.last)
+
+
+def show(console: Console, table: pa.Table, rest: pa.Table | None = None, title: str | None = None) -> None:
+    """Prints a table, and below an ellipsis what comes at its end."""
+    shown = Table(title=title, title_justify="left")
+    for field in table.schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        shown.add_column(field.name, justify="right" if number else "left", no_wrap=True)
+    for row in table.to_pylist():
+        shown.add_row(*map(cell, row.values()))
+    if rest is not None:
+        shown.add_row(*["⋮"] * table.num_columns)
+        for row in rest.to_pylist():
+            shown.add_row(*map(cell, row.values()))
+    console.print(shown)
+
+
+def cell(value: Any) -> str:
+    """One value as a person reads it."""
+    if value is None:
+        return "[dim]null[/]"
+    if isinstance(value, float):
+        return f"{value:.2f}" if value == 0 or 0.01 <= abs(value) < 1e9 else f"{value:.3g}"
+    if isinstance(value, datetime) and value.utcoffset() == timedelta(0):
+        value = value.replace(tzinfo=None)  # the time is in UTC; saying so in every row makes it hard to read
+    return escape(str(value))

@@ -1,0 +1,76 @@
+"""A folder as a stream: its files in order of their names, then whatever appears, until Ctrl-C or silence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from windrow.cli.files import Rows, files_in, format_of, open_rows
+from windrow.cli.job import Job, Progress
+from windrow.cli.refusals import Refusal
+
+__all__ = ["watched"]
+
+PAUSE = 0.25  # seconds between two looks
+
+
+def watched(job: Job, progress: Progress) -> Rows:
+    """The rows of the files of a folder as they come; their columns are those of the first file.
+
+    A file is taken when its size has not changed between two looks. Ctrl-C ends the stream as if it were over.
+    """
+    files = _files(Path(job.source), job.idle_seconds, progress)
+    first = next(files, None)
+    if first is None:
+        raise Refusal(f"no file has come to {job.source}; expected names such as rows-001.parquet")
+    opened = open_rows(str(first), job.form)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from opened
+        for path in files:
+            rows = open_rows(str(path), job.form or format_of(path))
+            yield from (_like(batch, opened.schema, path) for batch in rows)
+
+    return Rows(opened.schema, _until_interrupted(batches()))
+
+
+def _files(folder: Path, idle: float | None, progress: Progress) -> Iterator[Path]:
+    seen: set[Path] = set()
+    sizes: dict[Path, int] = {}
+    last = time.monotonic()
+    while True:
+        found = [path for path in files_in(folder) if path not in seen]
+        ready = [path for path in found if sizes.get(path) == path.stat().st_size]
+        sizes = {path: path.stat().st_size for path in found}
+        for path in ready:
+            progress.say(f"reading {path.name}")
+            seen.add(path)
+            yield path
+            last = time.monotonic()
+        if not found:
+            if idle is not None and time.monotonic() - last >= idle:
+                return
+            progress.say("waiting for files")
+        time.sleep(PAUSE)
+
+
+def _like(batch: pa.RecordBatch, schema: pa.Schema, path: Path) -> pa.RecordBatch:
+    try:
+        return pa.RecordBatch.from_arrays(
+            [batch.column(field.name).cast(field.type) for field in schema], schema=schema
+        )
+    except (KeyError, pa.ArrowException) as error:
+        raise Refusal(f"{path} has other columns than the file before it: {error}") from error
+
+
+def _until_interrupted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    following: Callable[[], pa.RecordBatch] = batches.__next__
+    while True:
+        try:
+            batch = following()
+        except (StopIteration, KeyboardInterrupt):
+            return
+        yield batch

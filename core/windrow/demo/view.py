@@ -1,0 +1,91 @@
+"""What moves in the terminal while the demo runs: a bar for each query, and what has come out so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from windrow.demo.scenario import QUERIES, Beat
+
+__all__ = ["View"]
+
+
+class View:
+    """Steps of the demo, one line each; a query's line has a bar that its beats move.
+
+    Into a terminal the lines are live. Into a file or a pipe, each step is a line when it is done.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.progress = Progress(
+            SpinnerColumn(finished_text="[green]✓[/]"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            Counts(),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.bars: dict[str, TaskID] = {}
+        self.beats: list[Beat] = []
+
+    def __enter__(self) -> View:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Something that takes a while and whose end is not known."""
+        task = self.progress.add_task(what, total=None)
+        began = perf_counter()
+        yield
+        self.progress.update(task, total=1, completed=1)
+        self._line(f"{what}: {perf_counter() - began:.1f} s")
+
+    def expect(self, rows: int) -> None:
+        """From now on each query gets this many rows."""
+        for name in QUERIES:
+            label = {"plugs": "windows of plugs", "houses": "windows of houses"}[name]
+            self.bars[name] = self.progress.add_task(label, total=rows, windows=0, rows=0)
+
+    def tell(self, beat: Beat) -> None:
+        """A piece of a query is done."""
+        self.beats.append(beat)
+        if (task := self.bars.get(beat.query)) is None:
+            return
+        mine = [each for each in self.beats if each.query == beat.query]
+        windows, rows = sum(each.windows for each in mine), sum(each.rows for each in mine)
+        self.progress.update(task, advance=beat.rows, windows=windows, rows=rows)
+        note = f", {beat.note}" if beat.note else ""
+        self._line(f"{beat.query}: {rows:,} rows, {windows:,} windows{note}")
+
+    def _line(self, text: str) -> None:
+        if not self.console.is_terminal:
+            self.console.print(f"  {text}", soft_wrap=True)
+
+
+class Counts(ProgressColumn):
+    """Rows in and windows out of a query's line; nothing on the other lines."""
+
+    def render(self, task: Task) -> Text:
+        if "windows" not in task.fields:
+            return Text("")
+        return Text(f"{task.fields['rows']:>9,} rows  {task.fields['windows']:>9,} windows", style="cyan")

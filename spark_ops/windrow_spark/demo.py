@@ -1,0 +1,99 @@
+"""The demo on Spark: two Structured Streaming queries on `local[*]`, files in, Parquet out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from windrow.data.smart_home import LOAD
+from windrow.demo.scenario import COLUMNS, QUERIES, Beat, Native, Ran, Readings, Tell
+from windrow_spark import Measured, Metrics, remaining, windowed
+from windrow_spark.session import local_session
+
+BUCKETS = 4
+SAMPLE = 60  # rows of which Spark's own windows make 3,600 each
+ENGINE = "Spark"
+
+
+def run(readings: Readings, output: Path, tell: Tell) -> Ran:
+    """Stream the readings through both queries at once, write their windows, and time Spark's own on a sample."""
+    began = perf_counter()
+    spark = local_session("windrow demo", output / "work")
+    names: dict[str, str] = {}
+    listener = Metrics(lambda batch: tell(_beat(names, batch)))
+    spark.streams.addListener(listener)
+    try:
+        rows = _rows(spark, readings)
+        streaming = perf_counter()
+        running = {name: _start(rows, name, output) for name in QUERIES}
+        names |= {str(each.id): name for name, each in running.items()}
+        for each in running.values():
+            each.awaitTermination()
+        for name, query in QUERIES.items():
+            started = perf_counter()
+            rest = remaining(rows, query, str(_checkpoint(output, name)))
+            rest.write.mode("overwrite").parquet(str(output / name / "part=last"))
+            count = spark.read.parquet(str(output / name / "part=last")).count()
+            tell(Beat(name, 0, count, perf_counter() - started, "the last windows"))
+        finished = perf_counter()
+        native = _native(spark, readings)
+    finally:
+        spark.streams.removeListener(listener)
+        spark.stop()
+    return Ran(f"{ENGINE} {_version()}", streaming - began, finished - streaming, native)
+
+
+def _rows(spark: Any, readings: Readings) -> Any:
+    schema = spark.read.parquet(str(readings.files[0])).schema
+    files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(readings.folder))
+    loads = files.where(F.col("property") == LOAD)
+    return loads.select(*(F.col(old).alias(new) for old, new in COLUMNS.items())).withWatermark(
+        "ts", "2 seconds"
+    )
+
+
+def _start(rows: Any, name: str, output: Path) -> Any:
+    return (
+        windowed(rows, QUERIES[name], buckets=BUCKETS)
+        .writeStream.queryName(name)
+        .format("parquet")
+        .option("path", str(output / name / "part=streamed"))
+        .option("checkpointLocation", str(_checkpoint(output, name)))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def _checkpoint(output: Path, name: str) -> Path:
+    return output / "work" / f"checkpoint-{name}"
+
+
+def _beat(names: dict[str, str], batch: Measured) -> Beat:
+    name = names.get(batch.stream, batch.stream)
+    return Beat(
+        name, batch.rows, batch.windows, batch.seconds, f"{batch.bytes_written / 1e6:.1f} MB of state"
+    )
+
+
+def _native(spark: Any, readings: Readings) -> Native:
+    """Peak, mean and 95th percentile per plug with `groupBy(window("1 hour", "1 second"))`: every row becomes 3,600."""
+    rows = spark.read.parquet(str(readings.files[0])).where(F.col("property") == LOAD).limit(SAMPLE)
+    grouped = rows.groupBy("house_id", "household_id", "plug_id", F.window("timestamp", "1 hour", "1 second"))
+    load = F.col("value")
+    windows = grouped.agg(F.max(load), F.avg(load), F.percentile_approx(load, 0.95), F.count("*"))
+    counted = Observation()
+    began = perf_counter()
+    windows.observe(counted, F.count("*").alias("windows")).write.format("noop").mode("overwrite").save()
+    count = counted.get["windows"]
+    return Native('groupBy(window("1 hour", "1 second"))', SAMPLE, perf_counter() - began, count)
+
+
+def _version() -> str:
+    import pyspark
+
+    return f"{pyspark.__version__} (Python {sys.version_info.major}.{sys.version_info.minor})"

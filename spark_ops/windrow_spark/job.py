@@ -1,0 +1,154 @@
+"""`windrow run --engine spark`: a batch job over files, or Structured Streaming over a folder that grows.
+
+Spark reads Parquet itself. Other formats are first copied to Parquet by the reader of the in-process engine, so that a column has
+the same type on every engine; in a stream Spark reads CSV and JSON with the types of the first file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import dataset, parquet
+
+from windrow.cli.files import Rows, files_in, format_of, open_rows
+from windrow.cli.job import Done, Job, Progress
+from windrow.cli.refusals import Refusal
+from windrow_spark import Measured, Metrics, remaining, windowed
+from windrow_spark.schemas import spark_schema
+from windrow_spark.session import local_session
+
+
+def run(job: Job, progress: Progress) -> Done:
+    """Compute the windows on `local[*]` and write them, in the order of every answer."""
+    rows = None if job.watch else open_rows(job.source, job.form)
+    if rows is not None:
+        job.query.bind(rows.schema)
+    with tempfile.TemporaryDirectory(prefix="windrow-") as folder:
+        work = Path(folder)
+        progress.say("starting Spark")
+        spark = local_session("windrow run", work)
+        try:
+            if rows is not None:
+                return _batch(job, progress, spark, rows, work)
+            return _stream(job, progress, spark, work)
+        finally:
+            spark.stop()
+
+
+def _batch(job: Job, progress: Progress, spark: Any, rows: Rows, work: Path) -> Done:
+    if job.delay is not None:
+        raise Refusal(
+            "--delay is for streams: with --engine spark it goes with --watch; leave it out, and no row is late"
+        )
+    path = Path(job.source)
+    direct = (
+        job.source != "-"
+        and (job.form or format_of(files_in(path)[0] if path.is_dir() else path)) == "parquet"
+    )
+    if direct:
+        files, count = [str(each) for each in (files_in(path) if path.is_dir() else [path])], rows.total or 0
+    else:
+        progress.say("copying to Parquet")
+        count = _copied(rows, work / "rows.parquet")
+        files = [str(work / "rows.parquet")]
+    progress.say("windows on Spark")
+    windows = windowed(spark.read.parquet(*files), job.query)
+    windows.write.parquet(str(work / "windows"))
+    return _written(job, progress, rows.schema, [work / "windows"], count)
+
+
+def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
+    folder = Path(job.source)
+    schema = _first_schema(job, folder, progress)
+    form = job.form or format_of(files_in(folder)[0])
+    if form == "arrow":
+        raise Refusal("Spark's file source does not read Arrow files; use Parquet, or --engine local")
+    job.query.bind(schema)
+    reader = spark.readStream.schema(spark_schema(schema)).option("header", "true")
+    reader = reader.option("pathGlobFilter", "[!._]*")
+    frame = reader.format({"jsonl": "json"}.get(form, form)).load(str(folder.absolute()))
+    frame = frame.withWatermark(job.query.time, f"{job.delay_us or 0} microseconds")
+    late = 0
+
+    def tell(batch: Measured) -> None:
+        nonlocal late
+        late += batch.late_rows
+        progress.add(rows=batch.rows, windows=batch.windows)
+
+    listener = Metrics(tell)
+    spark.streams.addListener(listener)
+    stream = (
+        windowed(frame, job.query)
+        .writeStream.format("parquet")
+        .option("path", str(work / "windows"))
+        .option("checkpointLocation", str(work / "checkpoint"))
+        .start()
+    )
+    progress.say("watching with Spark")
+    _until_idle(stream, job.idle_seconds)
+    progress.say("the last windows")
+    remaining(frame, job.query, str(work / "checkpoint")).write.parquet(str(work / "last"))
+    spark.streams.removeListener(listener)
+    return _written(job, progress, schema, [work / "windows", work / "last"], progress.rows, late)
+
+
+def _first_schema(job: Job, folder: Path, progress: Progress) -> pa.Schema:
+    """The columns of the first file; waits for one."""
+    progress.say("waiting for a first file")
+    began = time.monotonic()
+    while not (files := files_in(folder)):
+        if job.idle_seconds is not None and time.monotonic() - began >= job.idle_seconds:
+            raise Refusal(f"no file has come to {folder}; expected names such as rows-001.parquet")
+        time.sleep(0.25)
+    return open_rows(str(files[0]), job.form).schema
+
+
+def _until_idle(stream: Any, idle: float | None) -> None:
+    """Until Ctrl-C, or until no row has come for so long."""
+    seen, since = -1, time.monotonic()
+    try:
+        while stream.isActive:
+            found = sum(each["numInputRows"] for each in stream.recentProgress)
+            if found != seen or stream.status["isDataAvailable"] or stream.status["isTriggerActive"]:
+                seen, since = found, time.monotonic() if found != seen else since
+            if idle is not None and found > 0 and time.monotonic() - since >= idle:
+                break
+            time.sleep(0.25)
+    except KeyboardInterrupt:
+        pass
+    if (error := stream.exception()) is not None:
+        raise error
+    stream.processAllAvailable()
+    stream.stop()
+
+
+def _copied(rows: Rows, place: Path) -> int:
+    count = 0
+    with parquet.ParquetWriter(place, rows.schema) as out:
+        for batch in rows:
+            out.write_batch(batch)
+            count += batch.num_rows
+    return count
+
+
+def _written(
+    job: Job, progress: Progress, schema: pa.Schema, folders: list[Path], rows: int, late: int = 0
+) -> Done:
+    """Spark's files as one answer: in order, with the types that every engine gives."""
+    progress.say("writing")
+    bound = job.query.bind(schema)
+    parts = [
+        dataset.dataset(folder, format="parquet", partitioning=None)
+        for folder in folders
+        if any(folder.glob("*.parquet"))
+    ]
+    answer = bound.output_schema
+    tables = [part.to_table().select(answer.names).cast(answer) for part in parts]
+    with job.writing(answer) as out:
+        if tables:
+            out.write(bound.sort(pa.concat_tables(tables)))
+    return Done(rows, out, late)
