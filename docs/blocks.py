@@ -25,6 +25,7 @@ from typing import Any
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 ENGINES = ("spark", "flink")
+LONG = ("bench", "conformance", "doctor")
 
 _BLOCK = re.compile(
     r"(?:<!-- (?P<mark>engine|not run): (?P<marked>[^>]*) -->\n+)?"
@@ -55,7 +56,7 @@ def blocks(page: Path) -> list[Block]:
             found["title"],
             found["body"],
             found["marked"] if found["mark"] == "engine" else own,
-            found["mark"] != "not run" and not found["body"].startswith("--8<--"),
+            found["mark"] != "not run",
         )
         for found in _BLOCK.finditer(page.read_text(encoding="utf-8"))
     ]
@@ -89,7 +90,7 @@ def run(page: Path, engine: str, folder: Path, given: Mapping[str, Any] | None =
 
 def _python(block: Block, after: Block | None, names: dict[str, Any], page: Path) -> None:
     if not block.runs:
-        ast.parse("" if block.body.startswith("--8<--") else block.body)
+        ast.parse(block.body)
         return
     printed = StringIO()
     with redirect_stdout(printed):
@@ -124,7 +125,11 @@ def _windrow(arguments: list[str], page: Path) -> None:
 
     from windrow.cli import main
 
-    long = arguments[:1] in (["demo"], ["bench"], ["conformance"], ["doctor"]) or "--engine" in arguments
+    long = (
+        arguments[0] in LONG
+        or "--engine" in arguments
+        or (arguments[0] == "demo" and "--small" not in arguments)
+    )
     result = CliRunner().invoke(main, [*arguments[:1], "--help"] if long else arguments)
     assert result.exit_code == 0, f"{page.name}: windrow {shlex.join(arguments)}\n{result.output}"
     for option in (word for word in arguments if long and word.startswith("--")):

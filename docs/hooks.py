@@ -1,9 +1,10 @@
-"""What the site takes from elsewhere when it is built: measurements, plots, pictures.
+"""What the site takes from elsewhere when it is built: measurements, plots, example jobs, pictures.
 
 A page asks for them in comments, so it also reads well where nothing is filled in:
 
 - ``<!-- results of: spark -->`` is every plot and every table in ``benchmarks/results/spark``,
 - ``<!-- plot: readme.png WHAT IT SHOWS -->`` is one image from there,
+- ``<!-- example: flink_job.py -->`` is a job of ``docs/examples``,
 - ``<!-- picture: chunks -->`` is a drawing of ``docs/pictures.py``.
 
 What was not measured yet is said to be so. Pages in the navigation that another command writes (the support
@@ -20,6 +21,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 from pictures import PICTURES
 
+EXAMPLES = Path(__file__).parent / "examples"
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 WRITTEN_LATER = {"support-matrix.md"}
 FEW = 30
@@ -43,6 +45,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     up = "../" * page.file.src_uri.count("/")
+    markdown = re.sub(r"<!-- example: (\S+) -->", lambda found: _example(found[1]), markdown)
     markdown = re.sub(r"<!-- results of: (\w+) -->", lambda found: _results(found[1], up), markdown)
     return re.sub(r"<!-- plot: (\S+) (.+?) -->", lambda found: _plot(found[1], found[2], up), markdown)
 
@@ -53,6 +56,10 @@ def on_page_content(html: str, **_: Any) -> str:
         lambda found: f'<figure class="picture">{PICTURES[found[1]]()}</figure>',
         html,
     )
+
+
+def _example(name: str) -> str:
+    return f"```python\n{(EXAMPLES / name).read_text(encoding='utf-8')}```"
 
 
 def _results(folder: str, up: str) -> str:
@@ -84,7 +91,9 @@ def _table(file: Path) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells in table]
     if len(rows) <= FEW:
         return "\n".join(lines)
-    return "\n".join([f'??? note "All {len(rows)} lines of {file.name}"', "", *(f"    {line}" for line in lines)])
+    return "\n".join(
+        [f'??? note "All {len(rows)} lines of {file.name}"', "", *(f"    {line}" for line in lines)]
+    )
 
 
 def _shown(cell: str) -> str:

@@ -123,8 +123,8 @@ def chunks() -> Drawing:
     made.box(
         start, 196, end - start, f"window: max(lcs {lcs[window[0]]}, csa {csa[window[1] - 1]})", "one", 30
     )
-    made.line(start + 25, 110, start + 25, 180, "dashed")
-    made.line(end - 25, 156, end - 25, 180, "dashed")
+    made.line(start + 9, 110, start + 9, 180, "dashed")
+    made.line(end - 9, 156, end - 9, 180, "dashed")
     made.text(8, 226, "dashed boxes: known, but no window needs them now", "start", "quiet")
     return made
 
@@ -153,7 +153,7 @@ def boundary() -> Drawing:
 @picture
 def kinds() -> Drawing:
     """Six kinds of windows over the same rows; those of the page on windows."""
-    made = Drawing(400, "Six kinds of windows over the same six rows")
+    made = Drawing(408, "Six kinds of windows over the same six rows")
     times = {"a": 0, "b": 1, "c": 4, "d": 5, "e": 5, "f": 12}
     x = lambda time: 122 + 23 * time  # noqa: E731 - a scale
     for name, time in times.items():
@@ -164,9 +164,9 @@ def kinds() -> Drawing:
         ("time 4 / 2", "one", [(0, 4), (2, 6), (4, 8), (10, 14), (12, 16)]),
         ("count 3 / 2", "one", [(-0.4, 4.4), (3.6, 5.7)]),
         ("session 3", "one", [(0, 8), (12, 15)]),
-        ("time 5 / 2 rows", "two", [(0, 1), (0, 5), (7, 12)]),
+        ("time 5 / 2 rows", "two", [(-0.4, 1), (0, 5), (7, 12)]),
         ("2 rows / time 4", "two", [(0, 4), (5, 8), (5, 16)]),
-        ("delta", "two", [(-0.4, 1.4), (0, 5.4), (5, 12)]),
+        ("delta", "two", [(-0.4, 1.4), (-0.4, 5.1), (4.7, 5.6)]),
     ]
     for number, (name, kind, windows) in enumerate(lanes):
         y = 98 + 50 * number

@@ -1,5 +1,6 @@
 """What the README and the documentation show is what happens. How pages run is said in docs/blocks.py."""
 
+import ast
 import re
 import runpy
 import sys
@@ -70,3 +71,10 @@ def test_every_public_name_is_in_the_reference() -> None:
     page = (DOCS / "reference.md").read_text(encoding="utf-8")
     documented = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", page, re.M)}
     assert set(windrow.__all__) - {"laws"} <= documented
+    for adapter in ("spark_ops/windrow_spark", "flink_ops/windrow_flink"):
+        exported = ast.parse((ROOT / adapter / "__init__.py").read_text(encoding="utf-8")).body[-1]
+        assert isinstance(exported, ast.Assign)
+        names = set(ast.literal_eval(exported.value))
+        pages = [page, (DOCS / "spark.md").read_text(encoding="utf-8")]
+        documented = set(re.findall(rf"^::: {adapter.partition('/')[2]}\.(\w+)", "\n".join(pages), re.M))
+        assert names - {"Measured", "PACKED", "library_archive"} <= documented, adapter
