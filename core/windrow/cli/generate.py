@@ -42,6 +42,7 @@ def generate(name: str, rows: int, seed: int, target: str, form: str | None, **o
     import inspect
 
     import pyarrow as pa
+    from rich.console import Console
     from rich.progress import track
 
     from windrow.cli.files import STANDARD, Writer
@@ -58,14 +59,8 @@ def generate(name: str, rows: int, seed: int, target: str, form: str | None, **o
             batches = -(-rows // (1 << 16))
             quiet = not sys.stderr.isatty()
             for batch in track(
-                made, "writing", total=batches, disable=quiet, console=_stderr(), transient=True
+                made, "writing", total=batches, disable=quiet, console=Console(stderr=True), transient=True
             ):
                 out.write(pa.Table.from_batches([batch]))
     seconds = perf_counter() - began
     click.echo(f"{out.written:,} rows of {name} in {target}, {out.written / seconds:,.0f} rows/s", err=True)
-
-
-def _stderr() -> object:
-    from rich.console import Console
-
-    return Console(stderr=True)

@@ -56,9 +56,8 @@ def find(answers: dict[str, pa.Table], loads: pa.Table) -> Findings:
         )
         for row in at_end
     ]
-    chosen = max(busiest, key=lambda row: row["peak"] - row["mean"])
-    mine = _of(plugs, chosen)
-    raw = _of(loads, chosen)
+    chosen = max(busiest, key=lambda row: _switches(_of(loads, row)))
+    mine, raw = _of(plugs, chosen), _of(loads, chosen)
     curves = [
         _thinned("load", np.asarray(raw["ts"].cast(pa.int64())), np.asarray(raw["load"])),
         *(_line(name, mine, name, first, latest) for name in ("peak", "p95", "mean")),
@@ -78,6 +77,12 @@ def name_of(row: dict[str, Any]) -> str:
 def kilowatt_hours(row: dict[str, Any]) -> float:
     """What a house used in an hour: its loads, one a second, in watt-seconds."""
     return float(row["total"]) / 3.6e6
+
+
+def _switches(loads: pa.Table) -> int:
+    """How often a plug goes over or under half of its peak."""
+    values = np.asarray(loads["load"])
+    return int(np.count_nonzero(np.diff(values > values.max() / 2)))
 
 
 def _of(table: pa.Table, row: dict[str, Any]) -> pa.Table:

@@ -63,7 +63,8 @@ def page(summary: Summary, findings: Findings) -> str:
         (f"<b>{summary.windows:,}</b>", "windows, every one written"),
         (
             f"<b>{summary.ran.seconds:.1f} s</b>",
-            f"on {escape(summary.ran.engine)}, after {summary.ran.starting:.1f} s of start-up",
+            f"on {escape(summary.ran.engine)}"
+            + (f", after {summary.ran.starting:.0f} s of start-up" if summary.ran.starting >= 0.5 else ""),
         ),
         (verdict, "the same windows as in process"),
     ]
@@ -96,9 +97,10 @@ def _native(summary: Summary) -> Iterable[str]:
         return
     yield "<section><h2>Against the engine's own windows</h2>"
     yield (
-        f"<p>An hour that slides by a second puts every row into 3,600 windows. <code>{escape(native.what)}</code> "
-        f"took {native.seconds:.1f} s for {native.rows:,} rows of this data; at that rate all of it would take "
-        f"{escape(summary.native_time)}. The scale is logarithmic.</p>"
+        "<p>An hour that slides by a second puts every row into 3,600 windows, and the engine makes a copy for each. "
+        f"<code>{escape(native.what)}</code> took {native.seconds:.1f} s for {native.rows:,} rows of this data"
+        + (f", although its slide is {native.coarser} times as long" if native.coarser > 1 else "")
+        + f". With a slide of a second, all of it would take {escape(summary.native_time)}. The scale is logarithmic.</p>"
     )
     rates = [
         ("windrow", summary.load_rate),
@@ -110,7 +112,7 @@ def _native(summary: Summary) -> Iterable[str]:
 
 def _houses(findings: Findings) -> Iterable[str]:
     yield "<section><h2>Mean load of a plug, by house</h2>"
-    yield '<p class="soft">Watts, over the last hour, for windows that end at the time shown (UTC).</p>'
+    yield '<p class="soft">Watts, over the hour before the time shown (UTC). At first there is less than an hour to look back on.</p>'
     yield _legend([line.label for line in findings.totals])
     yield from _both(
         lambda width: lines(
@@ -146,7 +148,7 @@ def _plug(findings: Findings) -> Iterable[str]:
 
 def _busiest(findings: Findings) -> Iterable[str]:
     rows = [
-        (name_of(row), f"{row['mean']:.1f}", f"{row['p95']:.1f}", f"{row['peak']:,.1f}", f"{row['n']:,}")
+        (name_of(row), f"{row['mean']:.1f}", f"{row['p95']:,.1f}", f"{row['peak']:,.1f}", f"{row['n']:,}")
         for row in findings.plugs
     ]
     yield f'<section><h2>The busiest plugs</h2><p class="soft">The hour up to {findings.until:%H:%M:%S}.</p>'

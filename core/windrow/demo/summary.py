@@ -53,8 +53,9 @@ class Summary:
 
     @property
     def native_rate(self) -> float:
+        """Rows a second of the engine's own windows, if the cost follows the number of windows."""
         assert self.ran.native is not None
-        return self.ran.native.rows / self.ran.native.seconds
+        return self.ran.native.rows / self.ran.native.seconds / self.ran.native.coarser
 
     @property
     def native_time(self) -> str:
@@ -94,10 +95,11 @@ def tell(console: Console, summary: Summary, findings: Findings, page: Path) -> 
         + (f" (start-up before that: {ran.starting:.1f} s)." if ran.starting >= 0.05 else "."),
     ]
     if ran.native is not None:
+        native = ran.native
         lines.append(
-            f"The engine's own windows, {escape(ran.native.what)}, took {ran.native.seconds:.1f} s "
-            f"for {ran.native.rows} rows of this data: "
-            f"[bold]{summary.native_rate:,.1f} rows/s[/]; all of it would take {summary.native_time}."
+            f"The engine's own windows, {escape(native.what)}, took {native.seconds:.1f} s for {native.rows} rows of this data"
+            + (f", with a slide {native.coarser} times as long" if native.coarser > 1 else "")
+            + f". With a slide of a second that is [bold]{summary.native_rate:,.1f} rows/s[/]; all of it would take {summary.native_time}."
         )
     furthest = max(each.furthest for each in summary.compared.values())
     exact = "every value equal" if furthest == 0 else f"sums within {furthest:.0e}, all else equal"
