@@ -29,6 +29,8 @@ from windrow_conformance.engines import NAMES, engine
 from windrow_conformance.runner import Verdict, run
 
 QUICK_GENERATED, FULL_GENERATED = 20, 100
+FAILURE = Path("windrow-failure.toml")
+"""Where the smallest failing stream for a query of a user is written."""
 
 
 @click.command("conformance", context_settings={"help_option_names": ["-h", "--help"]})
@@ -114,15 +116,14 @@ def main(
         cases = _cases(query_file, rows_file, names, files, seed, count, quick, replay)
         alone = bool(query_file or names or files or replay)
         verdicts = _run(console, chosen, cases, quick and not alone, interpreters, ways)
-        if not alone or replay or query_file:
+        if replay or query_file or not alone:
             verdicts = _shrunk(console, verdicts, interpreters)
-    for path, text in (
-        (html_file, lambda: report.html(verdicts)),
-        (junit_file, lambda: report.junit(verdicts)),
-        (matrix_file, lambda: _matrix_text(verdicts, matrix_file)),
-    ):
-        if path is not None:
-            _write(path, text())
+    if html_file:
+        _write(html_file, report.html(verdicts))
+    if junit_file:
+        _write(junit_file, report.junit(verdicts))
+    if matrix_file:
+        _write(matrix_file, _matrix_text(verdicts, matrix_file))
     sys.exit(_told(verdicts))
 
 
@@ -191,30 +192,40 @@ def _run(
 
 
 def _shrunk(console: Console, verdicts: list[Verdict], pythons: dict[str, str]) -> list[Verdict]:
-    """The first failure of a generated case, with as few rows and steps as still fail, in place of the whole."""
+    """The first failure of a generated stream, with as few rows and steps as still fail, in place of the whole."""
     for place, verdict in enumerate(verdicts):
-        if verdict.outcome != "failed" or not verdict.case.replay.startswith("windrow conformance --replay"):
-            continue
-        case, told = verdict.case, verdict.case.name.removeprefix("generated ")
-        atoms = generated.atoms_of(case)
-        if ":" in case.replay.removeprefix(f"windrow conformance --replay {told}"):
-            return verdicts  # it has been made small before
-
-        def failing(choices: list[list[int]]) -> list[bool]:
-            smaller = [
-                replace(generated.case_of(f"{number}", case.query, case.schema, atoms, kept))  # noqa: B023
-                for number, kept in enumerate(choices)
-            ]
-            judged = run([verdict.engine], smaller, pythons=pythons, ways=[verdict.way])  # noqa: B023
-            failed = {each.case.name for each in judged if each.outcome == "failed"}
-            return [str(number) in failed for number in range(len(choices))]
-
-        console.print(f"making the failure of {case.name} on {verdict.place} smaller …")
-        kept = generated.shrink(atoms, failing, rounds=40 if verdict.engine == "local" else 6)
-        small = generated.case_of(case.name, case.query, case.schema, atoms, kept, told)
-        again = run([verdict.engine], [small], pythons=pythons, ways=[verdict.way])
-        return [*verdicts[:place], *again, *verdicts[place + 1 :]]
+        told = verdict.case.replay.removeprefix("windrow conformance --replay ")
+        if _made(verdict.case) and verdict.outcome == "failed" and told.count(":") < 2:
+            console.print(f"making the failure of {verdict.case.name} on {verdict.place} smaller …")
+            small = _smaller(verdict, told, pythons)
+            again = run([verdict.engine], [small], pythons=pythons, ways=[verdict.way])
+            return [*verdicts[:place], *again, *verdicts[place + 1 :]] if again else verdicts
     return verdicts
+
+
+def _made(case: Case) -> bool:
+    return case.name.startswith(("generated ", "query "))
+
+
+def _smaller(verdict: Verdict, told: str, pythons: dict[str, str]) -> Case:
+    case = verdict.case
+    atoms = generated.atoms_of(case)
+
+    def failing(choices: list[list[int]]) -> list[bool]:
+        smaller = [
+            generated.case_of(str(number), case.query, case.schema, atoms, kept)
+            for number, kept in enumerate(choices)
+        ]
+        judged = run([verdict.engine], smaller, pythons=pythons, ways=[verdict.way])
+        failed = {each.case.name for each in judged if each.outcome == "failed"}
+        return [str(number) in failed for number in range(len(choices))]
+
+    kept = generated.shrink(atoms, failing, rounds=40 if verdict.engine == "local" else 6)
+    if case.name.startswith("generated"):
+        return generated.case_of(case.name, case.query, case.schema, atoms, kept, told)
+    small = generated.case_of(case.name, case.query, case.schema, atoms, kept)
+    _write(FAILURE, transcript.write([small]))
+    return replace(small, replay=f"windrow conformance --file {FAILURE}")
 
 
 def _told(verdicts: list[Verdict]) -> int:

@@ -174,7 +174,9 @@ def _windows(random: Random) -> Iterator[Window | list[Window]]:
         return random.randint(1, most) * MS
 
     time = wr.TimeWindow(length(), length(20), random.choice([0, length()]))
-    yield from (time, wr.TimeWindow(length()), [time, wr.TimeWindow(length(), length())])
+    yield time
+    yield wr.TimeWindow(length())
+    yield [time, wr.TimeWindow(length(), length())]
     yield wr.CountWindow(random.randint(1, 6), random.randint(1, 4))
     yield wr.SessionWindow(length(15))
     yield wr.SlideByTuple(length(), random.randint(1, 4))

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 from windrow_conformance import transcript
 from windrow_conformance.picture import picture
-from windrow_conformance.runner import Verdict
+from windrow_conformance.runner import Outcome, Verdict
 
-SIGNS = {"passed": "✓", "failed": "✗", "marked": "–", "mark passes": "!"}
-MEANINGS = {
+SIGNS: dict[Outcome, str] = {"passed": "✓", "failed": "✗", "marked": "–", "mark passes": "!"}
+MEANINGS: dict[Outcome, str] = {
     "passed": "as expected",
     "failed": "another answer",
     "marked": "a known gap",
