@@ -1,4 +1,4 @@
-"""Each contender computes the same windows; the time is the job's own, from start to end, as Flink reports it."""
+"""Each contender computes the same windows of the same rows; the time is the job's own, from start to end, as Flink reports it."""
 
 from __future__ import annotations
 
@@ -14,48 +14,46 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
 import windrow as wr
+from benchmarks.flink.data import Rows
 from windrow_flink import FPBA, environment, read_packed, windowed, windowed_packed, windowed_table
 
 ROW = Types.ROW_NAMED(["k", "ts", "v"], [Types.LONG(), Types.LONG(), Types.LONG()])
+COUNTED = wr.Query(by="k", window=wr.CountWindow(1024, 1), aggregates={"peak": wr.Max("v")})
 
 
-def query(range_: str, slide: str) -> wr.Query:
-    return wr.Query(by="k", window=wr.TimeWindow(range_, slide), aggregates={"peak": wr.Max("v")})
+def query(range_: int, slide: int) -> wr.Query:
+    window = wr.TimeWindow(f"{range_}s", f"{slide}s")
+    return wr.Query(by="k", window=window, aggregates={"peak": wr.Max("v")})
 
 
-def packed(parquet: Path, asked: wr.Query, buckets: int = 4) -> float:
-    """windrow, packed rows from a file."""
+def packed(data: Rows, folder: Path, asked: wr.Query, buckets: int = 4) -> float:
+    """windrow, packed rows from a Parquet file."""
     flink = environment()
-    stream, schema = read_packed(flink, parquet, asked, buckets=buckets)
+    stream, schema = read_packed(flink, data.parquet(folder), asked, buckets=buckets)
     return ran(flink, windowed_packed(stream, asked, schema, buckets=buckets, packed_output=True))
 
 
-def pushed_down(text: Path, asked: wr.Query) -> float:
+def pushed_down(data: Rows, asked: wr.Query) -> float:
     """windrow, slices by Flink SQL."""
-    flink = environment()
-    tables = source(flink, text)
-    tables.create_temporary_view("answer", windowed_table(tables.from_path("rows"), asked, buckets=4))
+    tables = source(data)
+    answer = windowed_table(tables.from_path("rows"), asked, push_down=True, buckets=1)
+    tables.create_temporary_view("answer", answer)
     return inserted(tables, "SELECT k, peak FROM answer")
 
 
-def hop(text: Path, seconds: int, slide: int) -> float:
+def hop(data: Rows, range_: int, slide: int) -> float:
     """Flink SQL's HOP."""
-    flink = environment()
-    tables = source(flink, text)
     return inserted(
-        tables,
+        source(data),
         f"SELECT k, MAX(v) FROM TABLE(HOP(TABLE `rows`, DESCRIPTOR(ts), INTERVAL '{slide}' SECOND(4), "
-        f"INTERVAL '{seconds}' SECOND(6))) GROUP BY k, window_start, window_end",
+        f"INTERVAL '{range_}' SECOND(6))) GROUP BY k, window_start, window_end",
     )
 
 
-def source(flink: StreamExecutionEnvironment, text: Path) -> StreamTableEnvironment:
-    tables = StreamTableEnvironment.create(flink)
+def source(data: Rows) -> StreamTableEnvironment:
+    tables = StreamTableEnvironment.create(environment())
     tables.get_config().set_local_timezone("UTC")
-    tables.execute_sql(
-        "CREATE TEMPORARY TABLE `rows` (k BIGINT, ms BIGINT, v BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), "
-        f"WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = '{text}', 'format' = 'csv')"
-    )
+    tables.execute_sql(data.sql("rows"))
     return tables
 
 
@@ -93,56 +91,48 @@ def larger(a: Any, b: Any) -> Any:
     return a if a[2] >= b[2] else b
 
 
-def rows(flink: StreamExecutionEnvironment, count: int, keys: int, per_second: int) -> DataStream:
+def rows(flink: StreamExecutionEnvironment, data: Rows) -> DataStream:
+    """The rows as a stream with watermarks, as a user's own map makes them."""
     numbers = flink.from_source(
-        NumberSequenceSource(0, count - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
-    )
-    numbers.set_parallelism(1)
-    step = 1_000_000 // per_second
-    return numbers.map(
-        lambda n: Row(n * 7919 % keys, n * step, n * 31 % 1009), output_type=ROW
+        NumberSequenceSource(0, data.count - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
     ).set_parallelism(1)
-
-
-def timed(stream: DataStream) -> DataStream:
-    return stream.assign_timestamps_and_watermarks(
+    made = numbers.map(lambda n: Row(data.key(n), data.micros(n), data.value(n)), output_type=ROW)
+    return made.set_parallelism(1).assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Times())
     )
 
 
-def row_by_row(count: int, keys: int, per_second: int, asked: wr.Query) -> float:
+def row_by_row(data: Rows, asked: wr.Query, parallelism: int = 1) -> float:
     """windrow, one row per element."""
-    flink = environment()
-    return ran(flink, windowed(timed(rows(flink, count, keys, per_second)), asked))
+    flink = environment(parallelism)
+    return ran(flink, windowed(rows(flink, data), asked))
 
 
-def floor(count: int, keys: int, per_second: int) -> float:
+def floor(data: Rows) -> float:
     """An empty function on a keyed stream."""
     flink = environment()
-    keyed = timed(rows(flink, count, keys, per_second)).key_by(key, key_type=Types.LONG())
+    keyed = rows(flink, data).key_by(key, key_type=Types.LONG())
     return ran(flink, keyed.process(Nothing(), output_type=Types.LONG()))
 
 
-def sliding_reduce(count: int, keys: int, per_second: int, seconds: int, slide: int) -> float:
+def sliding_reduce(data: Rows, range_: int, slide: int) -> float:
     """Flink's sliding windows with a Python reduce."""
     flink = environment(mode="process")
-    keyed = timed(rows(flink, count, keys, per_second)).key_by(key, key_type=Types.LONG())
-    windows = keyed.window(SlidingEventTimeWindows.of(Time.seconds(seconds), Time.seconds(slide)))
+    keyed = rows(flink, data).key_by(key, key_type=Types.LONG())
+    windows = keyed.window(SlidingEventTimeWindows.of(Time.seconds(range_), Time.seconds(slide)))
     return ran(flink, windows.reduce(larger))
 
 
-def fpba(count: int, keys: int, parallelism: int) -> float:
+def fpba(data: Rows, parallelism: int) -> float:
     """FPBA: max over 1024 rows, at every row (fig. 8 of the paper)."""
     flink = environment(parallelism)
-    asked = wr.Query(by="k", window=wr.CountWindow(1024, 1), aggregates={"peak": wr.Max("v")})
-    keyed = timed(rows(flink, count, keys, 1000)).key_by(key, key_type=Types.LONG())
-    return ran(
-        flink, keyed.process(FPBA(asked, ROW), output_type=FPBA.output_type(asked, ROW)).disable_chaining()
-    )
+    keyed = rows(flink, data).key_by(key, key_type=Types.LONG())
+    found = keyed.process(FPBA(COUNTED, ROW), output_type=FPBA.output_type(COUNTED, ROW))
+    return ran(flink, found.disable_chaining())
 
 
-def count_windows(count: int, keys: int, parallelism: int) -> float:
+def count_windows(data: Rows, parallelism: int) -> float:
     """Flink's count windows with a Python reduce."""
     flink = environment(parallelism, mode="process")
-    keyed = timed(rows(flink, count, keys, 1000)).key_by(key, key_type=Types.LONG())
+    keyed = rows(flink, data).key_by(key, key_type=Types.LONG())
     return ran(flink, keyed.count_window(1024, 1).reduce(larger))

@@ -1,4 +1,4 @@
-"""The rows that all contenders get: files that Flink SQL, Flink's streams and windrow can read."""
+"""The rows that all contenders get, by the same formulas: a table that Flink makes in the JVM, a Parquet file, a stream."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as csv
 import pyarrow.parquet as pq
-
-MILLISECONDS = 1000
 
 
 @dataclass(frozen=True)
@@ -21,24 +18,33 @@ class Rows:
     keys: int
     per_second: int
 
-    def table(self) -> pa.Table:
-        rng = np.random.default_rng(4)
-        times = (np.arange(self.count) * 1000 // self.per_second).astype(np.int64)  # milliseconds
-        return pa.table(
-            {
-                "k": rng.integers(0, self.keys, self.count),
-                "ms": times,
-                "v": rng.integers(0, 1_000_000, self.count),
-            }
+    def key(self, number: int) -> int:
+        return number * 7919 % self.keys
+
+    def micros(self, number: int) -> int:
+        return number * 1000 // self.per_second * 1000
+
+    def value(self, number: int) -> int:
+        return number * 40_503 % 1_000_003
+
+    def sql(self, name: str) -> str:
+        """The rows as a table of Flink's own generator, the fastest source that Flink SQL has."""
+        return (
+            f"CREATE TEMPORARY TABLE `{name}` (id BIGINT, k AS MOD(id * 7919, {self.keys}), "
+            f"v AS MOD(id * 40503, 1000003), ts AS TO_TIMESTAMP_LTZ(id * 1000 / {self.per_second}, 3), "
+            "WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence', "
+            f"'fields.id.start' = '0', 'fields.id.end' = '{self.count - 1}')"
         )
 
-    def files(self, folder: Path) -> tuple[Path, Path]:
-        """A CSV file (for Flink's readers) and a Parquet file with microseconds (for packed rows)."""
-        name = f"{self.count}-{self.keys}-{self.per_second}"
-        text, parquet = folder / f"{name}.csv", folder / f"{name}.parquet"
-        if not parquet.exists():
-            rows = self.table()
-            csv.write_csv(rows, text, csv.WriteOptions(include_header=False))
-            micros = pa.array(rows.column("ms").to_numpy() * MILLISECONDS)
-            pq.write_table(pa.table({"k": rows["k"], "ts": micros, "v": rows["v"]}), parquet)
-        return text, parquet
+    def parquet(self, folder: Path) -> Path:
+        """The rows as a file, for packed rows."""
+        path = folder / f"{self.count}-{self.keys}-{self.per_second}.parquet"
+        if not path.exists():
+            numbers = np.arange(self.count, dtype=np.int64)
+            columns = {
+                "k": numbers * 7919 % self.keys,
+                "ts": numbers * 1000 // self.per_second * 1000,
+                "v": numbers * 40_503 % 1_000_003,
+            }
+            pq.write_table(pa.table(columns), path)
+        return path

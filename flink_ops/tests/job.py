@@ -74,8 +74,9 @@ class Write(MapFunction):  # type: ignore[misc]
 
 def main() -> None:
     parse = argparse.ArgumentParser()
-    for name in ("--mode", "--state", "--folder", "--resume", "--fail-once", "--parallelism", "--stop-after"):
-        parse.add_argument(name)
+    options = ("mode", "state", "folder", "resume", "fail-once", "parallelism", "stop-after", "detached")
+    for name in options:
+        parse.add_argument(f"--{name}")
     asked = parse.parse_args()
     folder = Path(asked.folder)
     flink = environment(
@@ -104,7 +105,7 @@ def main() -> None:
         ):
             time.sleep(0.2)
         (folder / "savepoint").write_text(stop_with_savepoint(job, folder / "savepoints"))
-    else:
+    elif not asked.detached:
         job.get_job_execution_result().result()
         (folder / "finished").touch()
 

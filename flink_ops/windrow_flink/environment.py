@@ -28,6 +28,8 @@ LOOPBACK = (
     "taskmanager.host",
 )
 MODES = ("auto", "thread", "process")
+PACKAGES = ("pyflink", "windrow", "windrow_flink", "pyarrow")
+"""What the workers import, besides the user's own."""
 BACKENDS = ("hashmap", "rocksdb")
 log = logging.getLogger(__name__)
 
@@ -122,7 +124,7 @@ def why_not_thread() -> str | None:
         return "the package 'pemja', which embeds Python in the JVM, is not installed"
     if _jvm_runs():
         known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        missing = [entry for entry in _import_path() if entry not in known]
+        missing = [folder for folder in map(_folder, PACKAGES) if folder not in known]
         if missing:
             return f"the JVM was started without {missing[0]} on PYTHONPATH; call windrow_flink.environment() before anything else of Flink"
     return None
@@ -150,6 +152,13 @@ def _jvm_runs() -> bool:
 def _import_path() -> list[str]:
     """The folders that this interpreter imports packages from."""
     return [entry for entry in sys.path if entry and os.path.isdir(entry)]
+
+
+def _folder(package: str) -> str:
+    """Where this interpreter finds a package."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.origin is not None
+    return str(Path(spec.origin).parent.parent)
 
 
 def _milliseconds(duration: Duration) -> int:

@@ -11,18 +11,21 @@ from pyflink.datastream import KeyedProcessFunction, RuntimeContext
 
 from windrow.errors import QueryError
 from windrow.query import Query
-from windrow_flink.function import Plan, Windows, rows_out
+from windrow_flink.function import Plan, Windows, current_key, rows_out
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import schema_of, type_of
 from windrow_flink.stream import kept_columns
+
+LOG = 1 << 16
+"""How many bytes of a key are logged before its operator writes its pages."""
 
 
 class FPBA(KeyedProcessFunction):
     """``stream.key_by(…).process(FPBA(query, row_type), output_type=FPBA.output_type(query, row_type))``
 
-    Sliding windows by the parallel boundary aggregator of the core: ``csa`` is computed as rows come, the ``lcs`` of a
-    finished chunk by the core's worker thread, of which each Python process has one; small chunks are not worth a
-    hand-over. ``threads`` is for aggregating several columns side by side. ``row_type`` is the type of the stream's rows, or
+    Sliding windows by the parallel boundary aggregator of the core: ``csa`` is computed in the slot's own thread, the ``lcs``
+    of finished chunks by a pool of ``threads``, of which each slot has one; if they are small, a hand-over would cost more
+    than it saves. ``row_type`` is the type of the stream's rows, or
     their ``pyarrow.Schema``. The query's keys (``by``) must be the same for all rows of a Flink key, so name the columns
     that the stream is keyed by. State is one operator per Flink key: for very many keys
     :func:`windrow_flink.windowed`, which groups them, is faster. In thread mode, ``.disable_chaining()`` the result.
@@ -32,7 +35,9 @@ class FPBA(KeyedProcessFunction):
     - Paper: Zhang et al., *Parallel Boundary Aggregator*, sections 4 and 5.
     """
 
-    def __init__(self, query: Query, row_type: TypeInformation | pa.Schema, *, threads: int = 1) -> None:
+    def __init__(
+        self, query: Query, row_type: TypeInformation | pa.Schema, *, threads: int | None = None
+    ) -> None:
         if not isinstance(query, Query):
             raise QueryError(f"FPBA needs a windrow.Query, not {type(query).__name__}")
         if query.algorithm not in ("auto", "PBA"):
@@ -47,7 +52,7 @@ class FPBA(KeyedProcessFunction):
         kept = kept_columns(chosen, schema)
         codec = RowCodec(kept, chosen.time, [schema.get_field_index(name) for name in kept.names])
         self._codec = codec
-        self._windows = Windows(Plan(chosen, codec, rows_out, threads=threads))
+        self._windows = Windows(Plan(chosen, codec, rows_out, threads=threads, log=LOG))
 
     @staticmethod
     def output_type(query: Query, row_type: TypeInformation | pa.Schema) -> TypeInformation:
@@ -58,8 +63,11 @@ class FPBA(KeyedProcessFunction):
         self._windows.open(context)
 
     def process_element(self, row: Any, context: KeyedProcessFunction.Context) -> Iterable[Any]:
-        key, time = context.get_current_key(), self._codec.time_of(row)
+        key, time = current_key(context), self._codec.time_of(row)
         return self._windows.take(key, 1, time, self._codec.encode(0, row), context.timer_service())
+
+    def close(self) -> None:
+        self._windows.close()
 
     def on_timer(self, timestamp: int, context: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
         return self._windows.on_timer(timestamp, context)

@@ -8,7 +8,7 @@ from typing import Any
 from pyflink.common import Types
 from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import RuntimeContext
-from pyflink.datastream.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 from windrow.state.pages import HEADER
 from windrow_flink.rowtypes import BYTES
@@ -32,43 +32,48 @@ def in_thread(context: RuntimeContext) -> bool:
     return "embedded" in type(context).__module__
 
 
-class FlinkPages:
-    """The pages of the bucket that is Flink's current key.
+class PageStates:
+    """The states that hold the pages of every bucket of a slot."""
 
-    ``version`` counts the commits, so that what is decoded can be kept between them.
-    """
-
-    def __init__(self, context: RuntimeContext, ttl: StateTtlConfig | None = None) -> None:
+    def __init__(self, context: RuntimeContext) -> None:
         bytes_ = raw_bytes(context)
-        descriptors = {
-            "header": ValueStateDescriptor("windrow-header", bytes_),
-            "version": ValueStateDescriptor("windrow-version", Types.LONG()),
-            "pages": MapStateDescriptor("windrow-pages", Types.STRING(), bytes_),
-        }
-        for descriptor in descriptors.values():
-            if ttl is not None:
-                descriptor.enable_time_to_live(ttl)
-        self._header = context.get_state(descriptors["header"])
-        self._version = context.get_state(descriptors["version"])
-        self._pages = context.get_map_state(descriptors["pages"])
+        self.header = context.get_state(ValueStateDescriptor("windrow-header", bytes_))
+        self.pages = context.get_map_state(MapStateDescriptor("windrow-pages", Types.STRING(), bytes_))
+
+    def clear(self) -> None:
+        """Forget the bucket that is Flink's current key."""
+        self.header.clear()
+        self.pages.clear()
+
+
+class BucketPages:
+    """The pages of one bucket, which has to be Flink's current key whenever they are used."""
+
+    def __init__(self, states: PageStates) -> None:
+        self._states = states
+        self._sizes: dict[str, int] = {}
 
     @property
-    def version(self) -> int:
-        return self._version.value() or 0
+    def size(self) -> int:
+        """How many bytes are in the pages that were read or written here."""
+        return sum(self._sizes.values())
 
     def get(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        found: dict[str, Any] = {name: self._page(name) for name in names}
-        return {name: bytes(page) for name, page in found.items() if page is not None}
+        pages: dict[str, Any] = {name: self._page(name) for name in names}
+        found = {name: bytes(page) for name, page in pages.items() if page is not None}
+        self._sizes.update({name: len(page) for name, page in found.items()})
+        return found
 
     def commit(self, put: Mapping[str, bytes], delete: Iterable[str]) -> None:
         for name, page in put.items():
+            self._sizes[name] = len(page)
             if name == HEADER:
-                self._header.update(page)
+                self._states.header.update(page)
             else:
-                self._pages.put(name, page)
+                self._states.pages.put(name, page)
         for name in delete:
-            self._pages.remove(name)
-        self._version.update(self.version + 1)
+            self._sizes.pop(name, None)
+            self._states.pages.remove(name)
 
     def _page(self, name: str) -> Any:
-        return self._header.value() if name == HEADER else self._pages.get(name)
+        return self._states.header.value() if name == HEADER else self._states.pages.get(name)

@@ -8,11 +8,9 @@ from typing import Any
 import pyarrow as pa
 from pyflink.common import Duration as FlinkDuration
 from pyflink.common import Row, Types, WatermarkStrategy
-from pyflink.common.time import Time
 from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import DataStream, KeyedStream, OutputTag, ProcessFunction
 from pyflink.datastream.data_stream import typeinfo
-from pyflink.datastream.state import StateTtlConfig
 from pyflink.java_gateway import get_gateway
 
 from windrow import durations
@@ -194,18 +192,14 @@ def _mode(stream: DataStream) -> str:
     return str(configuration.get(gateway.jvm.org.apache.flink.python.PythonOptions.PYTHON_EXECUTION_MODE))
 
 
-def time_to_live(ttl: Duration | None) -> StateTtlConfig | None:
+def time_to_live(ttl: Duration | None) -> int | None:
+    """In milliseconds."""
     if ttl is None:
         return None
     idle = durations.parse(ttl, name="ttl") // 1000
     if idle <= 0:
         raise QueryError("ttl has to be at least a millisecond")
-    return (
-        StateTtlConfig.new_builder(Time.milliseconds(idle))
-        .set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
-        .set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
-        .build()
-    )
+    return idle
 
 
 def _hashable(value: Any) -> Any:
