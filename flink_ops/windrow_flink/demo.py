@@ -36,11 +36,7 @@ def run(readings: Readings, output: Path, tell: Tell) -> Ran:
         rows = numbers.process(ReadFile([str(path) for path in readings.files], name), output_type=PACKED)
         rows = rows.disable_chaining().set_parallelism(1)
         windows = windowed_packed(rows, query, LOADS, disorder=DISORDER, packed_output=True, uid=name)
-        named.append(
-            windows.map(
-                Named(name), output_type=Types.TUPLE([Types.STRING(), Types.PICKLED_BYTE_ARRAY()])
-            ).disable_chaining()
-        )
+        named.append(windows.map(Named(name), output_type=Types.PICKLED_BYTE_ARRAY()).disable_chaining())
         (output / name).mkdir(parents=True, exist_ok=True)
     streaming = perf_counter()
     with named[0].union(*named[1:]).execute_and_collect("windrow demo") as elements:
