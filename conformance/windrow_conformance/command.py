@@ -26,7 +26,7 @@ from windrow_conformance import generated, matrix, report, transcript
 from windrow_conformance.case import Case
 from windrow_conformance.cases import transcripts
 from windrow_conformance.engines import NAMES, engine
-from windrow_conformance.runner import Verdict, run
+from windrow_conformance.runner import Verdict, judge, run
 
 QUICK_GENERATED, FULL_GENERATED = 20, 100
 FAILURE = Path("windrow-failure.toml")
@@ -216,7 +216,10 @@ def _smaller(verdict: Verdict, told: str, pythons: dict[str, str]) -> Case:
             generated.case_of(str(number), case.query, case.schema, atoms, kept)
             for number, kept in enumerate(choices)
         ]
-        judged = run([verdict.engine], smaller, pythons=pythons, ways=[verdict.way])
+        if verdict.engine == "local":  # no engine has to be started
+            judged = judge(smaller, engine("local").run(verdict.way, smaller))
+        else:
+            judged = run([verdict.engine], smaller, pythons=pythons, ways=[verdict.way])
         failed = {each.case.name for each in judged if each.outcome == "failed"}
         return [str(number) in failed for number in range(len(choices))]
 

@@ -53,8 +53,12 @@ COMMUTATIVE = [
 def generate(seed: int, number: int, kept: Sequence[int] | None = None) -> Case:
     """Case ``number`` of a seed; with ``kept``, only those of its atoms."""
     random = Random(f"windrow {seed} {number}")
-    query = _query(random)
-    atoms = list(_atoms(random, _rows(random), query))
+    long = number % 16 == 15
+    query = _long_query(random) if long else _query(random)
+    rows = _long_rows(random) if long else _rows(random)
+    times = rows.column("ts").to_pylist()
+    pace = 0.1 if long else 1.0
+    atoms = list(_cut(random, rows, times, disorder=not long and random.random() < 0.7, pace=pace))
     return case_of(f"generated {seed}:{number}", query, SCHEMA, atoms, kept, f"{seed}:{number}")
 
 
@@ -201,12 +205,36 @@ def _rows(random: Random) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def _atoms(random: Random, rows: pa.Table, query: wr.Query) -> Iterator[Atom]:
-    times = rows.column("ts").to_pylist()
-    return _cut(random, rows, times, disorder=random.random() < 0.7)
+def _long_query(random: Random) -> wr.Query:
+    """Windows of more slices than a store keeps together: their runs are folded into pages."""
+    late = random.choice(["drop", "update"])
+    names = random.sample(["n", "peak", "total", "low"], 2)
+    return wr.Query(
+        window=wr.TimeWindow(random.randint(140, 190) * MS, random.choice([MS, 2 * MS])),
+        aggregates={name: AGGREGATES[name] for name in names},
+        late=late,  # type: ignore[arg-type]
+        lateness=random.choice([0, 20 * MS]),
+    )
 
 
-def _cut(random: Random, rows: pa.Table, times: list[int], *, disorder: bool = True) -> Iterator[Atom]:
+def _long_rows(random: Random) -> pa.Table:
+    times = [*range(180), *(180 + random.randint(0, 40) for _ in range(10))]
+    rows = [
+        {
+            "k": "a",
+            "ts": time * MS,
+            "x": random.choice([None, 0.5, 7.0]),
+            "i": random.randint(-5, 5),
+            "d": time,
+        }
+        for time in times
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def _cut(
+    random: Random, rows: pa.Table, times: list[int], *, disorder: bool = True, pace: float = 1.0
+) -> Iterator[Atom]:
     """Rows in their order, or in that of time, with cuts, watermarks and restarts where chance puts them."""
     order = list(range(len(times)))
     if not disorder:
@@ -215,7 +243,7 @@ def _cut(random: Random, rows: pa.Table, times: list[int], *, disorder: bool = T
     mark = low
     for number in order:
         yield "row", rows.slice(number, 1)
-        chance = random.random()
+        chance = random.random() / pace
         if chance < 0.15:
             yield "cut", None
         elif chance < 0.35:
@@ -272,7 +300,7 @@ def _numbers(text: str) -> list[int]:
     found: list[int] = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        if not re.fullmatch(r"\d+(-\d+)?", part):
             raise QueryError(f"cannot read {part!r} as numbers of atoms; write 3 or 3-7")
         found += range(int(first), int(last or first) + 1)
     return found
