@@ -21,6 +21,7 @@ __all__ = [
     "CorruptSnapshot",
     "DeltaOrderError",
     "DurationError",
+    "EngineError",
     "FingerprintMismatch",
     "FormatTooNew",
     "GeneratorError",
@@ -117,6 +118,10 @@ class ArithmeticOverflow(WindrowError, OverflowError):
 
 class DeltaOrderError(WindrowError, ValueError):
     """The attribute of a delta window is null, NaN, or smaller than in the row before it."""
+
+
+class EngineError(WindrowError, RuntimeError):
+    """An engine that does not start, or stops for a reason that is not the query's."""
 
 
 # State.

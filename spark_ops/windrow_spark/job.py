@@ -17,6 +17,7 @@ from pyarrow import dataset, parquet
 from windrow.cli.files import Rows, files_in, format_of, open_rows
 from windrow.cli.job import Done, Job, Progress
 from windrow.cli.refusals import Refusal
+from windrow.errors import EngineError
 from windrow_spark import Measured, Metrics, remaining, windowed
 from windrow_spark.schemas import spark_schema
 from windrow_spark.session import local_session
@@ -89,10 +90,10 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
         .start()
     )
     progress.say("watching with Spark")
-    _until_idle(stream, job.idle_seconds)
+    _until_idle(stream, progress, job.idle_seconds)
     progress.say("the last windows")
     remaining(frame, job.query, str(work / "checkpoint")).write.parquet(str(work / "last"))
-    spark.streams.removeListener(listener)
+    spark.streams.removeListener(listener)  # after the last report has come
     return _written(job, progress, schema, [work / "windows", work / "last"], progress.rows, late)
 
 
@@ -107,23 +108,21 @@ def _first_schema(job: Job, folder: Path, progress: Progress) -> pa.Schema:
     return open_rows(str(files[0]), job.form).schema
 
 
-def _until_idle(stream: Any, idle: float | None) -> None:
-    """Until Ctrl-C, or until no row has come for so long."""
-    seen, since = -1, time.monotonic()
+def _until_idle(stream: Any, progress: Progress, idle: float | None) -> None:
+    """Until Ctrl-C, or until no row has come for so long; what is there is finished first."""
+    rows, since = progress.rows, time.monotonic()
     try:
-        while stream.isActive:
-            found = sum(each["numInputRows"] for each in stream.recentProgress)
-            if found != seen or stream.status["isDataAvailable"] or stream.status["isTriggerActive"]:
-                seen, since = found, time.monotonic() if found != seen else since
-            if idle is not None and found > 0 and time.monotonic() - since >= idle:
-                break
+        while stream.isActive and (idle is None or time.monotonic() - since < idle):
+            if progress.rows != rows or stream.status["isDataAvailable"]:
+                rows, since = progress.rows, time.monotonic()
             time.sleep(0.25)
     except KeyboardInterrupt:
         pass
+    if stream.isActive:
+        stream.processAllAvailable()
+        stream.stop()
     if (error := stream.exception()) is not None:
-        raise error
-    stream.processAllAvailable()
-    stream.stop()
+        raise EngineError(f"the stream has stopped: {str(error).splitlines()[0]}")
 
 
 def _copied(rows: Rows, place: Path) -> int:

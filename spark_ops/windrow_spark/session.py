@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from windrow.errors import EngineError
 from windrow_spark.cluster import session_conf
 
 QUIET = """\
@@ -31,6 +32,7 @@ def local_session(name: str, folder: Path, master: str = "local[*]") -> Any:
     # Read when the JVM starts: its address, and the interpreter of the workers.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,8 +55,12 @@ def local_session(name: str, folder: Path, master: str = "local[*]") -> Any:
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _standard_error_in(log):
-        return builder.getOrCreate()
+    try:
+        with _standard_error_in(log):
+            return builder.getOrCreate()
+    except PySparkException as error:
+        why = str(error).splitlines()[0]
+        raise EngineError(f"Spark does not start ({why}); windrow doctor looks for the reason") from error
 
 
 @contextmanager
