@@ -4,7 +4,7 @@
 - A block with a ``title`` is first written to a file of that name, in the folder where the page runs.
 - A ``windrow …`` line of an ``sh`` block runs as a command; ``pip install`` has to name extras that exist.
 - ``<!-- engine: spark -->`` before a block says that it needs an engine. On a page named after an engine all
-  blocks do. ``<!-- not run: why -->`` is for what no test can run: it still has to be Python.
+  blocks do, except commands. ``<!-- not run: why -->`` is for what no test can run: it still has to be Python.
 
 Each environment runs the blocks of its engine and leaves the others to the others.
 """
@@ -55,7 +55,7 @@ def blocks(page: Path) -> list[Block]:
             found["language"],
             found["title"],
             found["body"],
-            found["marked"] if found["mark"] == "engine" else own,
+            found["marked"] if found["mark"] == "engine" else "core" if found["language"] == "sh" else own,
             found["mark"] != "not run",
         )
         for found in _BLOCK.finditer(page.read_text(encoding="utf-8"))

@@ -6,6 +6,7 @@ import runpy
 import sys
 from contextlib import chdir
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -70,7 +71,8 @@ def test_every_page_is_in_the_navigation() -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     page = (DOCS / "reference.md").read_text(encoding="utf-8")
     documented = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", page, re.M)}
-    assert set(windrow.__all__) - {"laws"} <= documented
+    modules = {name for name in windrow.__all__ if isinstance(getattr(windrow, name), ModuleType)}
+    assert set(windrow.__all__) - modules <= documented
     for adapter in ("spark_ops/windrow_spark", "flink_ops/windrow_flink"):
         exported = ast.parse((ROOT / adapter / "__init__.py").read_text(encoding="utf-8")).body[-1]
         assert isinstance(exported, ast.Assign)

@@ -4,6 +4,7 @@ import runpy
 import sys
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,7 +19,19 @@ import blocks  # noqa: E402
     "page", blocks.pages_of("spark"), ids=lambda page: str(page.relative_to(DOCS.parent))
 )
 def test_pages(page: Path, spark: SparkSession, tmp_path: Path) -> None:
-    blocks.run(page, "spark", tmp_path, {"spark": spark})
+    taken_for_granted = given(spark, tmp_path) if page == DOCS / "spark.md" else {"spark": spark}
+    blocks.run(page, "spark", tmp_path, taken_for_granted)
+
+
+def given(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """What the page on Spark takes for granted: a session, a table of loads, and where things are."""
+    loads = spark.sql(
+        "SELECT concat('plug ', id % 2) AS plug, timestamp_seconds(id) AS ts, CAST(id AS DOUBLE) AS load FROM range(60)"
+    )
+    loads.createOrReplaceTempView("loads")
+    loads.write.parquet(str(folder / "loads"))
+    places = {name: str(folder / name) for name in ("output", "checkpoint")}
+    return {"spark": spark, "loads": loads, "folder": str(folder / "loads"), **places}
 
 
 @pytest.mark.parametrize("name", ["spark_sql", "spark_streaming"])
