@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 
 import click
 import pyarrow as pa
@@ -29,6 +30,8 @@ from windrow_conformance.engines import NAMES, engine
 from windrow_conformance.runner import Verdict, judge, run
 
 QUICK_GENERATED, FULL_GENERATED = 20, 100
+EVERY = 15
+"""Seconds between two lines of progress where there is no terminal to show a bar on."""
 FAILURE = Path("windrow-failure.toml")
 """Where the smallest failing stream for a query of a user is written."""
 
@@ -184,9 +187,15 @@ def _run(
     with Progress(*columns, console=console, transient=True) as bar:
         tasks = {name: bar.add_task(name, total=None) for name in engines}
 
+        told = perf_counter()
+
         def progress(name: str, what: str, left: int) -> None:
             done = (bar.tasks[tasks[name]].completed or 0) + 1
             bar.update(tasks[name], completed=done, total=done + left, description=f"{name} {what[:60]}")
+            nonlocal told
+            if not console.is_terminal and perf_counter() - told > EVERY:
+                told = perf_counter()
+                console.print(f"{name}: {int(done)} answers, {left} to go ({what})", soft_wrap=True)
 
         return run(engines, cases, quick=quick, pythons=pythons, ways=ways, progress=progress)
 
