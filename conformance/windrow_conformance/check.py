@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import windrow as wr
 from windrow import oracle
-from windrow.errors import WindrowError
+from windrow.errors import QueryError, WindrowError
 from windrow.sameness import same
 from windrow.tables import as_table
 from windrow_conformance.ways import WAYS
@@ -25,13 +25,19 @@ def check(query: wr.Query, rows: Any, *, ways: Iterable[str] = (), seed: int = 0
 
     ``rows`` is anything that ``wr.aggregate`` takes. ``ways`` are names from ``WAYS`` (default: all);
     ``seed`` decides where streams are cut. The first answer that differs is reported with the rows, what was expected and what came.
+
+    >>> query = wr.Query(window=wr.TimeWindow("10us", "5us"), aggregates={"peak": wr.Max("load")})
+    >>> check(query, {"ts": [1, 7, 3], "load": [3.0, 5.0, 1.0]})
+    >>> check(query, {"ts": [1, 7, 3], "load": [3.0, 5.0, 1.0]}, ways=["by hand"])
+    Traceback (most recent call last):
+    windrow.errors.QueryError: no way 'by hand'; there are compiled, interpreted, streamed, stored, ...
     """
     table = as_table(rows)
     bound = query.bind(table.schema)
     expected = oracle.evaluate(table, query)
     for name in ways or WAYS:
         if name not in WAYS:
-            raise ValueError(f"no way {name!r}; there are {', '.join(WAYS)}")
+            raise QueryError(f"no way {name!r}; there are {', '.join(WAYS)}")
         got = WAYS[name](query, table, np.random.default_rng(seed))
         if got is not None:
             _compare(query, table, expected, bound.sort(got), name, seed)

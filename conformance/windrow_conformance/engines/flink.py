@@ -26,7 +26,7 @@ from windrow_conformance.marks import Gap, Mark
 
 TOGETHER = 16
 """So many cases are one job."""
-PAUSE = 0.3
+PAUSE = 0.5
 """Seconds for a watermark to arrive everywhere before the next rows."""
 NEVER = -(1 << 60)
 """The time, in milliseconds, of a step that must not move the watermark."""
@@ -154,7 +154,7 @@ def _windows(flink: Any, way: str, case: Case, uid: str, folder: Path) -> Any:
     from windrow_flink.rowtypes import type_of
 
     steps = [(step.kind, step.value) for step in case.steps] or [("end", None)]
-    times = [_time(kind, value) for kind, value in steps]
+    times = list(_times(steps))
     numbers = flink.from_source(
         NumberSequenceSource(0, len(steps) - 1), WatermarkStrategy.no_watermarks(), uid, Types.LONG()
     ).uid(f"{uid}-numbers")
@@ -175,11 +175,16 @@ def _windows(flink: Any, way: str, case: Case, uid: str, folder: Path) -> Any:
     return windowed(rows, case.query, uid=uid)
 
 
-def _time(kind: str, value: Any) -> int:
-    """A watermark step's time in milliseconds, one more than the watermark that Flink makes of it… which is its own ``w + 1``."""
-    if kind == "watermark":
-        return int(value) // 1000
-    return FAR if kind == "end" else NEVER
+def _times(steps: Sequence[tuple[str, Any]]) -> Iterator[int]:
+    """The time of each step in milliseconds, from which Flink's watermarks are made.
+
+    Flink does not keep watermarks in checkpoints; a source tells them again. So does the step of a restart.
+    """
+    reached = NEVER
+    for kind, value in steps:
+        if kind in ("watermark", "end"):
+            reached = max(reached, FAR if kind == "end" else int(value) // 1000)
+        yield NEVER if kind == "rows" else reached
 
 
 def _schema(schema: pa.Schema) -> pa.Schema:

@@ -24,7 +24,7 @@ class Pace(MapFunction):  # type: ignore[misc]
         self.kinds, self.pause, self.once = kinds, pause, once
 
     def map(self, number: int) -> int:
-        if number and self.kinds[number - 1] in ("watermark", "end"):
+        if number and self.kinds[number - 1] != "rows":
             time.sleep(self.pause)
         if self.kinds[number] == "restart":
             done = Path(f"{self.once}-{number}")
