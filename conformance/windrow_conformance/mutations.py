@@ -53,8 +53,10 @@ def _read() -> tuple[Mutation, ...]:
 
 
 def _mutation(values: dict[str, Any]) -> Mutation:
-    lists = {name: tuple(values[name]) for name in ("ways", "cases") if name in values}
-    return Mutation(**{**values, **lists})
+    arguments: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return Mutation(**arguments)
 
 
 MUTATIONS = _read()

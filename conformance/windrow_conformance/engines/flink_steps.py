@@ -18,20 +18,20 @@ from windrow_flink.function import rows_out
 
 
 class Pace(MapFunction):  # type: ignore[misc]
-    """Step numbers, each after what came before has gone its way. A restart is a failure, once."""
+    """Step numbers, each after what came before has gone its way. The restart in the middle is a failure, once."""
 
-    def __init__(self, kinds: list[str], pause: float, once: str) -> None:
-        self.kinds, self.pause, self.once = kinds, pause, once
+    def __init__(self, kinds: list[str], pause: float, done: Path) -> None:
+        restarts = [number for number, kind in enumerate(kinds) if kind == "restart"]
+        self.kinds, self.pause, self.done = kinds, pause, str(done)
+        self.fails = restarts[len(restarts) // 2] if restarts else -1
 
     def map(self, number: int) -> int:
         if number and self.kinds[number - 1] != "rows":
             time.sleep(self.pause)
-        if self.kinds[number] == "restart":
-            done = Path(f"{self.once}-{number}")
-            if not done.exists():
-                time.sleep(2 * self.pause)  # for a checkpoint
-                done.touch()
-                raise RuntimeError(f"a restart, as step {number} of the case says")
+        if number == self.fails and not Path(self.done).exists():
+            time.sleep(2 * self.pause)  # for a checkpoint
+            Path(self.done).touch()
+            raise RuntimeError(f"a restart, as step {number} of the case says")
         return number
 
 

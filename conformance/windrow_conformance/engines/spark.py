@@ -38,10 +38,6 @@ OPTIONS: dict[str, dict[str, Any]] = {"batch": {}, "batch by rows": {"pushdown":
 NO_BATCH = Mark(
     Gap.NEVER, "a batch has all its rows before it answers, so none is late and no window is open"
 )
-UNSIGNED = Mark(
-    Gap.ENGINES, "Spark has no unsigned integers; they come as decimals, in which an aggregate is another one"
-)
-BEFORE_EPOCH = Mark(Gap.ENGINES, "Spark's watermark starts at 1970, so rows before it are never late")
 
 
 class Spark:
@@ -52,7 +48,7 @@ class Spark:
 
     def takes(self, case: Case, way: str, quick: bool) -> bool:
         if way == "streaming":
-            return streams(case) and (in_quick_stream(case) if quick else case.quick)
+            return streams(case) and (in_quick_stream(case) if quick else in_stream(case))
         return case.quick if quick or way == "batch by rows" else True
 
     def mark(self, case: Case, way: str) -> Mark | None:
@@ -79,6 +75,11 @@ def streams(case: Case) -> bool:
     """Whether a case can be told to Spark's watermark, which has whole milliseconds and begins at 1970."""
     marks = [step.value for step in case.steps if step.kind == "watermark"]
     return all(mark >= 0 and mark % 1000 == 0 for mark in marks)
+
+
+def in_stream(case: Case) -> bool:
+    """The quick cases of windows, late rows and restarts; what an aggregate computes does not depend on streaming."""
+    return case.quick and not {"aggregate", "paper", "no row"} & set(case.covers)
 
 
 def in_quick_stream(case: Case) -> bool:
