@@ -39,6 +39,7 @@ def run(readings: Readings, output: Path, tell: Tell) -> Ran:
         named.append(windows.map(Named(name), output_type=Types.PICKLED_BYTE_ARRAY()).disable_chaining())
         (output / name).mkdir(parents=True, exist_ok=True)
     streaming = perf_counter()
+    tell(Beat("", 0, 0, streaming - began, "started"))
     with named[0].union(*named[1:]).execute_and_collect("windrow demo") as elements:
         _write(elements, readings, output, tell)
     return Ran(ENGINE, streaming - began, perf_counter() - streaming)

@@ -1,19 +1,19 @@
-"""`windrow run --engine spark` and `windrow demo` on Spark, each in a process of its own, as a user starts them."""
+"""`windrow run --engine spark` and `windrow demo` on Spark, in the session of the tests."""
 
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from pyarrow import csv, parquet
+from pyspark.sql import SparkSession
 
 import windrow as wr
+from windrow.cli import main
+from windrow.cli.queries import read_query
 from windrow.data import plugs
 
-WINDROW = [sys.executable, "-c", "from windrow.cli import main; main()"]
 QUERY = """
 by = ["plug"]
 time = "ts"
@@ -32,9 +32,9 @@ n = "Count()"
 
 
 def windrow(*arguments: object) -> str:
-    ran = subprocess.run([*WINDROW, *map(str, arguments)], capture_output=True, text=True, timeout=600)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    ran = CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return " ".join(ran.output.split())
 
 
 @pytest.fixture
@@ -44,67 +44,38 @@ def query(tmp_path: Path) -> Path:
     return path
 
 
-def test_files_give_the_same_windows_as_in_process(tmp_path: Path, query: Path) -> None:
-    source = tmp_path / "plugs.csv"
+def test_files_give_the_same_windows_as_in_process(spark: SparkSession, tmp_path: Path, query: Path) -> None:
+    source, output = tmp_path / "plugs.csv", tmp_path / "windows.parquet"
     csv.write_csv(plugs(), source)
-    for engine in ("local", "spark"):
-        said = windrow(
-            "run", query, "--input", source, "--output", tmp_path / f"{engine}.parquet", "--engine", engine
-        )
-        assert "540 rows → 102 windows" in said
-    assert parquet.read_table(tmp_path / "spark.parquet").equals(
-        parquet.read_table(tmp_path / "local.parquet")
-    )
+    said = windrow("run", query, "--input", source, "--output", output, "--engine", "spark")
+    assert "540 rows → 102 windows" in said
+    assert parquet.read_table(output).equals(wr.aggregate(plugs(), read_query(query)))
+    assert spark.range(1).count() == 1, "a session that was there goes on"
 
 
-def test_a_watched_folder_gives_the_same_windows_as_in_process(tmp_path: Path, query: Path) -> None:
+def test_a_watched_folder_gives_the_same_windows(spark: SparkSession, tmp_path: Path, query: Path) -> None:
     folder, output = tmp_path / "rows", tmp_path / "windows.parquet"
     folder.mkdir()
-    rows = plugs()
-    parquet.write_table(rows.slice(0, 270), folder / "0.parquet")
+    parquet.write_table(plugs().slice(0, 270), folder / "0.parquet")
 
     def later() -> None:
-        time.sleep(15)
-        parquet.write_table(rows.slice(270), tmp_path / "1.parquet")
+        time.sleep(3)
+        parquet.write_table(plugs().slice(270), tmp_path / "1.parquet")
         (tmp_path / "1.parquet").rename(folder / "1.parquet")
 
     coming = threading.Thread(target=later)
     coming.start()
-    said = windrow(
-        "run",
-        query,
-        "--input",
-        folder,
-        "--output",
-        output,
-        "--engine",
-        "spark",
-        "--watch",
-        "--until-idle",
-        "25s",
-    )
+    stream = ("--watch", "--until-idle", "8s", "--output", output)
+    said = windrow("run", query, "--input", folder, "--engine", "spark", *stream)
     coming.join()
-    assert "540 rows" in said
-    expected = wr.aggregate(rows, wr.Query.from_dict(document()))
-    assert parquet.read_table(output).equals(expected)
+    assert "540 rows → 102 windows" in said
+    assert parquet.read_table(output).equals(wr.aggregate(plugs(), read_query(query)))
 
 
-def test_the_demo_compares_every_window(tmp_path: Path) -> None:
-    said = " ".join(windrow("demo", "--engine", "spark", "--output", tmp_path / "out", "--plugs", 6).split())
+def test_the_demo_compares_every_window(spark: SparkSession, tmp_path: Path) -> None:
+    said = windrow("demo", "--engine", "spark", "--output", tmp_path / "out", "--plugs", 6)
     assert "same windows as the in-process engine: yes" in said
     assert "rows/s" in said and "groupBy(window(" in said
     page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
     assert "Against the engine" in page and "<svg" in page
-    assert pa.types.is_timestamp(
-        parquet.read_schema(next((tmp_path / "out" / "houses").rglob("*.parquet"))).field("window_end").type
-    )
-
-
-def document() -> dict[str, object]:
-    import tomllib
-
-    from windrow.cli.queries import aggregate_form
-
-    read = tomllib.loads(QUERY)
-    read["aggregates"] = {name: aggregate_form(name, form) for name, form in read["aggregates"].items()}
-    return read
+    assert list((tmp_path / "out" / "houses").rglob("*.parquet"))

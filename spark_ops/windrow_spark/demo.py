@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import pyspark
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
@@ -24,13 +24,22 @@ ENGINE = "Spark"
 def run(readings: Readings, output: Path, tell: Tell) -> Ran:
     """Stream the readings through both queries at once, write their windows, and time Spark's own on a sample."""
     began = perf_counter()
-    spark = local_session("windrow demo", output / "work")
+    with local_session("windrow demo", output / "work") as spark:
+        started = perf_counter()
+        tell(Beat("", 0, 0, started - began, "started"))
+        _stream(spark, readings, output, tell)
+        finished = perf_counter()
+        native = _native(spark, readings)
+    return Ran(f"{ENGINE} {pyspark.__version__}", started - began, finished - started, native)
+
+
+def _stream(spark: Any, readings: Readings, output: Path, tell: Tell) -> None:
+    """Both queries at once, from the first file to the windows that are still open after the last."""
     names: dict[str, str] = {}
     listener = Metrics(lambda batch: tell(_beat(names, batch)))
     spark.streams.addListener(listener)
     try:
         rows = _rows(spark, readings)
-        streaming = perf_counter()
         running = {name: _start(rows, name, output) for name in QUERIES}
         names |= {str(each.id): name for name, each in running.items()}
         for each in running.values():
@@ -41,12 +50,8 @@ def run(readings: Readings, output: Path, tell: Tell) -> Ran:
             rest.write.mode("overwrite").parquet(str(output / name / "part=last"))
             count = spark.read.parquet(str(output / name / "part=last")).count()
             tell(Beat(name, 0, count, perf_counter() - started, "the last windows"))
-        finished = perf_counter()
-        native = _native(spark, readings)
     finally:
         spark.streams.removeListener(listener)
-        spark.stop()
-    return Ran(f"{ENGINE} {_version()}", streaming - began, finished - streaming, native)
 
 
 def _rows(spark: Any, readings: Readings) -> Any:
@@ -95,9 +100,3 @@ def _native(spark: Any, readings: Readings) -> Native:
     count = counted.get["windows"]
     what = f'groupBy(window("1 hour", "{COARSER} seconds"))'
     return Native(what, SAMPLE, perf_counter() - began, count, COARSER)
-
-
-def _version() -> str:
-    import pyspark
-
-    return f"{pyspark.__version__} (Python {sys.version_info.major}.{sys.version_info.minor})"

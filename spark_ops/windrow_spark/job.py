@@ -31,13 +31,10 @@ def run(job: Job, progress: Progress) -> Done:
     with tempfile.TemporaryDirectory(prefix="windrow-") as folder:
         work = Path(folder)
         progress.say("starting Spark")
-        spark = local_session("windrow run", work)
-        try:
+        with local_session("windrow run", work) as spark:
             if rows is not None:
                 return _batch(job, progress, spark, rows, work)
             return _stream(job, progress, spark, work)
-        finally:
-            spark.stop()
 
 
 def _batch(job: Job, progress: Progress, spark: Any, rows: Rows, work: Path) -> Done:

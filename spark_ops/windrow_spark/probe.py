@@ -12,12 +12,11 @@ from windrow_spark.session import local_session
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        spark = local_session("windrow probe", Path(folder), "local[1]")
-        try:
-            found = spark.range(3).mapInArrow(_same, "id long").count()
-        finally:
-            spark.stop()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        local_session("windrow probe", Path(folder), "local[1]") as spark,
+    ):
+        found = spark.range(3).mapInArrow(_same, "id long").count()
     assert found == 3, found
     print("Spark starts and runs Python")
 

@@ -24,10 +24,11 @@ appender.file.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
 """
 
 
-def local_session(name: str, folder: Path, master: str = "local[*]") -> Any:
+@contextmanager
+def local_session(name: str, folder: Path, master: str = "local[*]") -> Iterator[Any]:
     """A session in this process that keeps its files in a folder, and writes what it has to say to `spark.log` there.
 
-    It has to be the first of the process: where a JVM runs already, its settings stay.
+    If the process has a session already, that one is used, with its own settings, and goes on afterwards.
     """
     # Read when the JVM starts: its address, and the interpreter of the workers.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -35,6 +36,9 @@ def local_session(name: str, folder: Path, master: str = "local[*]") -> Any:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    if (running := SparkSession.getActiveSession()) is not None:
+        yield running
+        return
     folder.mkdir(parents=True, exist_ok=True)
     log, quiet = (folder / "spark.log").absolute(), (folder / "log4j2.properties").absolute()
     quiet.write_text(QUIET.format(log=log))
@@ -57,10 +61,14 @@ def local_session(name: str, folder: Path, master: str = "local[*]") -> Any:
         builder = builder.config(key, value)
     try:
         with _standard_error_in(log):
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
     except PySparkException as error:
         why = str(error).splitlines()[0]
         raise EngineError(f"Spark does not start ({why}); windrow doctor looks for the reason") from error
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 @contextmanager

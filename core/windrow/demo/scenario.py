@@ -80,7 +80,7 @@ class Readings:
 
 @dataclass(frozen=True)
 class Beat:
-    """What an engine tells while it works: one piece of one query is done."""
+    """What an engine tells while it works: it has started (no query), or one piece of one query is done."""
 
     query: str
     rows: int

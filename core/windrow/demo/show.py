@@ -43,10 +43,10 @@ def show(console: Console, engine: str, output: Path, *, seed: int = SEED, **siz
             readings = make_readings(output / "readings", seed=seed, **size)
             loads = pa.concat_tables(each_load(readings))
             parquet.write_table(loads, output / "loads.parquet")
-        with view.step("the answer, in process (a first run compiles)"):
+        with view.step("answer in process (compiles once)"):
             expected = answers(readings)
         module = importlib.import_module(ENGINES[engine])
-        view.expect(readings.rows)
+        view.expect(readings.rows, {"spark": "Spark", "flink": "Flink"}.get(engine, "the operator"))
         ran: Ran = module.run(readings, output, view.tell)
         with view.step("comparing"):
             compared = {name: compare(expected[name], name, output / name) for name in QUERIES}

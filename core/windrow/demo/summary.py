@@ -74,14 +74,14 @@ class Summary:
 def tell(console: Console, summary: Summary, findings: Findings, page: Path) -> None:
     """The tables, and the sentences below them."""
     ran = summary.ran
-    houses = Table(title=f"Houses, the hour up to {findings.until:%H:%M:%S} UTC", title_justify="left")
+    houses = Table(title=f"The hour to {findings.until:%H:%M:%S} UTC: houses", title_justify="left")
     for head in ("house", "kWh", "mean W", "peak W"):
         houses.add_column(head, justify="right")
     for row in findings.houses:
         houses.add_row(
             str(row["house"]), f"{kilowatt_hours(row):.2f}", f"{row['mean']:.1f}", f"{row['peak']:,.0f}"
         )
-    plugs = Table(title="Busiest plugs", title_justify="left")
+    plugs = Table(title="and the busiest plugs", title_justify="left")
     plugs.add_column("plug")
     for head in ("peak W", "p95 W", "mean W"):
         plugs.add_column(head, justify="right")

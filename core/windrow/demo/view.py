@@ -17,6 +17,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from windrow.demo.scenario import QUERIES, Beat
@@ -35,13 +36,14 @@ class View:
         self.progress = Progress(
             SpinnerColumn(finished_text="[green]✓[/]"),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=16),
             Counts(),
             TimeElapsedColumn(),
             console=console,
             disable=not console.is_terminal,
         )
         self.bars: dict[str, TaskID] = {}
+        self.starting: TaskID | None = None
         self.beats: list[Beat] = []
 
     def __enter__(self) -> View:
@@ -60,14 +62,18 @@ class View:
         self.progress.update(task, total=1, completed=1)
         self._line(f"{what}: {perf_counter() - began:.1f} s")
 
-    def expect(self, rows: int) -> None:
-        """From now on each query gets this many rows."""
+    def expect(self, rows: int, engine: str) -> None:
+        """An engine starts; then each query gets this many rows."""
+        self.starting = self.progress.add_task(f"starting {engine}", total=None)
         for name in QUERIES:
             label = {"plugs": "windows of plugs", "houses": "windows of houses"}[name]
             self.bars[name] = self.progress.add_task(label, total=rows, windows=0, rows=0)
 
     def tell(self, beat: Beat) -> None:
-        """A piece of a query is done."""
+        """The engine has started (the first beat), or a piece of a query is done."""
+        if self.starting is not None:
+            self.progress.update(self.starting, total=1, completed=1)
+            self.starting = None
         self.beats.append(beat)
         if (task := self.bars.get(beat.query)) is None:
             return
@@ -84,6 +90,9 @@ class View:
 
 class Counts(ProgressColumn):
     """Rows in and windows out of a query's line; nothing on the other lines."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(no_wrap=True))
 
     def render(self, task: Task) -> Text:
         if "windows" not in task.fields:
