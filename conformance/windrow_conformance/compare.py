@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from windrow.bound import BoundQuery
 from windrow.errors import WindrowError
 from windrow.sameness import same
 from windrow_conformance.answers import Answer
-from windrow_conformance.case import Case, identities
+from windrow_conformance.case import Case, Step, identities
 
 Row = dict[str, Any]
 
@@ -92,6 +92,14 @@ def differs_in_batch(case: Case) -> bool:
         return False
     ours, theirs = batch_answer(case), settled(case.windows, case.bound)
     return not same(ours, theirs)
+
+
+def differs_if_ended(case: Case) -> bool:
+    """Whether there are windows that only the end of the stream would bring, and the case leaves it open."""
+    if case.error or case.ended:
+        return False
+    ended = replace(case, steps=(*case.steps, Step("end"))).expecting()
+    return not same(settled(ended.windows, case.bound), settled(case.windows, case.bound))
 
 
 def _joined(answer: Answer, bound: BoundQuery) -> pa.Table:
