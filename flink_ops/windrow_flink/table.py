@@ -19,12 +19,14 @@ from pyflink.table.types import to_arrow_type
 from windrow.errors import ColumnError, QueryError, TimeColumnError
 from windrow.query import BoundQuery, Query
 from windrow.windows import CountWindow, DeltaWindow, TimeWindow
+from windrow_flink.batches import all_cross, batches, quoted
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.elements import PACKED
-from windrow_flink.function import Plan, rows_out
+from windrow_flink.function import Codec, Plan, rows_out
+from windrow_flink.packed import Packed, Packer
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import BYTES, type_of
-from windrow_flink.stream import KeyOf, finish, kept_columns, keyed_by_first, time_to_live
+from windrow_flink.stream import KeyOf, finish, kept_columns, keyed_by_first, own_thread, time_to_live
 
 MILLISECOND = 1000
 _SQL = {"i1": "TINYINT", "i2": "SMALLINT", "i4": "INT", "i8": "BIGINT", "f4": "FLOAT", "f8": "DOUBLE"}
@@ -53,7 +55,8 @@ def windowed_table(
     The query's time column must be the table's time attribute (the one its ``WATERMARK`` is declared for).
     ``push_down`` says who aggregates rows into slices: ``True`` is Flink SQL, ``False`` is Python, "auto" is
     SQL if that cannot change the answer: time windows, no lateness, and aggregates whose SQL form rounds no
-    more than ours. :func:`pushed_down` tells what would be done, and why.
+    more than ours. :func:`pushed_down` tells what would be done, and why. Rows for Python cross in Arrow batches,
+    if all of their columns are numbers, booleans and texts; else one by one.
     """
     if not isinstance(table, Table):
         raise QueryError(
@@ -69,29 +72,34 @@ def windowed_table(
     slices, reason = _slices(bound, environment, zoned, push_down)
     if push_down is True and slices is None:
         raise QueryError(f"push_down=True is not possible: {reason}")
-    name = f"windrow_input_{next(_numbers)}"
-    environment.create_temporary_view(name, table)
-    kept = kept_columns(query, schema)
-    if slices is None:
-        columns = ", ".join(_quoted(each) for each in kept.names)
-        chosen = environment.sql_query(f"SELECT {columns} FROM {_quoted(name)}")
-        shift, partials = 0, kept
-    else:
-        chosen = environment.sql_query(_slice_sql(bound, name, slices, zoned))
-        shift, partials = 1 - slices.length // MILLISECOND, _partial_schema(bound)
-    stream = environment.to_data_stream(chosen)
-    positions = {each: place for place, each in enumerate(partials.names)}
-    of = KeyOf([positions[each] for each in query.by], Buckets(list(spread(checked(buckets, query)))))
-    codec = RowCodec(partials, query.time, range(len(partials)))
-    step = FromTable(codec, of, positions[query.time], shift)
-    elements = stream.process(step, output_type=PACKED).name(f"{uid}-key").uid(f"{uid}-key")
-    plan = Plan(query, codec, rows_out, ttl=time_to_live(ttl), schema=None if slices is None else kept)
     if query.late == "side":
         raise QueryError(
             "windowed_table() has no side output for late rows; use late='drop' or 'update', or windowed()"
         )
-    result = finish(keyed_by_first(elements, BYTES), plan, type_of(bound.output_schema), uid)
-    return _as_table(environment, result, bound, zoned)
+    name = f"windrow_input_{next(_numbers)}"
+    environment.create_temporary_view(name, table)
+    kept = kept_columns(query, schema)
+    flink_keys = list(spread(checked(buckets, query)))
+    codec: Codec
+    if slices is None and all_cross(kept) and not (zoned and not _is_utc(environment)):
+        codec = Packed(kept)
+        stream = batches(environment, name, kept, query.time)
+        elements = own_thread(stream.process(FromBatch(Packer(query, flink_keys, kept)), output_type=PACKED))
+    else:
+        if slices is None:
+            text = f"SELECT {', '.join(quoted(each) for each in kept.names)} FROM {quoted(name)}"
+            shift, columns = 0, kept
+        else:
+            text = _slice_sql(bound, name, slices, zoned)
+            shift, columns = 1 - slices.length // MILLISECOND, _partial_schema(bound)
+        codec = rows = RowCodec(columns, query.time, range(len(columns)))
+        of = KeyOf([columns.get_field_index(each) for each in query.by], Buckets(flink_keys))
+        step = FromTable(rows, of, columns.get_field_index(query.time), shift)
+        stream = environment.to_data_stream(environment.sql_query(text))
+        elements = stream.process(step, output_type=PACKED)
+    plan = Plan(query, codec, rows_out, ttl=time_to_live(ttl), schema=None if slices is None else kept)
+    keyed = keyed_by_first(elements.name(f"{uid}-key").uid(f"{uid}-key"), BYTES)
+    return _as_table(environment, finish(keyed, plan, type_of(bound.output_schema), uid), bound, zoned)
 
 
 def pushed_down(table: Table, query: Query) -> str:
@@ -99,6 +107,16 @@ def pushed_down(table: Table, query: Query) -> str:
     schema, zoned = _schema(table, query)
     slices, reason = _slices(query.bind(schema), table._t_env, zoned, "auto")
     return reason if slices is None else f"Flink SQL aggregates slices of {slices.length // MILLISECOND} ms"
+
+
+class FromBatch(ProcessFunction):
+    """Batches of a table's rows as elements, one for each bucket with rows."""
+
+    def __init__(self, packer: Packer) -> None:
+        self.packer = packer
+
+    def process_element(self, row: Any, context: ProcessFunction.Context) -> Iterable[Any]:
+        return self.packer(pa.ipc.open_stream(row[0]).read_all())
 
 
 class FromTable(ProcessFunction):
@@ -185,35 +203,39 @@ def _slices(
     slices = Slices(length, first % length)
     if length % MILLISECOND or slices.offset % MILLISECOND:
         return None, "the slices are not whole milliseconds, Flink's unit"
-    zone = environment.get_config().get_local_timezone()
-    if zoned and zone not in ("UTC", "Etc/UTC", "Z", "GMT") and 900_000_000 % length:
+    if zoned and not _is_utc(environment) and 900_000_000 % length:
+        zone = environment.get_config().get_local_timezone()
         return None, f"Flink SQL would align the slices to the session's time zone, {zone}"
     return slices, ""
 
 
+def _is_utc(environment: Any) -> bool:
+    return environment.get_config().get_local_timezone() in ("UTC", "Etc/UTC", "Z", "GMT")
+
+
 def _slice_sql(bound: BoundQuery, view: str, slices: Slices, zoned: bool) -> str:
     query = bound.query
-    time = _quoted(query.time)
-    keys = [_quoted(name) for name in query.by]
+    time = quoted(query.time)
+    keys = [quoted(name) for name in query.by]
     fields = []
     for name, monoid in bound.monoids.items():
         assert monoid.sql is not None and monoid.fields is not None
         expressions = monoid.sql.on("flink")
         assert expressions is not None
-        columns = [_quoted(column) for column in bound.inputs(name)]
+        columns = [quoted(column) for column in bound.inputs(name)]
         for field in monoid.fields:
             expression = expressions[field.name].format(*columns)
             fields.append(
-                f"CAST({expression} AS {_SQL[field.dtype.str[1:]]}) AS {_quoted(f'{name}.{field.name}')}"
+                f"CAST({expression} AS {_SQL[field.dtype.str[1:]]}) AS {quoted(f'{name}.{field.name}')}"
             )
     chosen = ", ".join([*keys, f"window_time AS {time}", *fields])
     # A row behind the watermark is late, also while its slice is still open.
-    rows = f"SELECT * FROM {_quoted(view)} WHERE CURRENT_WATERMARK({time}) IS NULL OR {time} > CURRENT_WATERMARK({time})"
+    rows = f"SELECT * FROM {quoted(view)} WHERE CURRENT_WATERMARK({time}) IS NULL OR {time} > CURRENT_WATERMARK({time})"
     inner = f"{view}_rows"
     offset = f", {_interval(slices.offset)}" if slices.offset else ""
     return (
-        f"WITH {_quoted(inner)} AS ({rows}) SELECT {chosen} "
-        f"FROM TABLE(TUMBLE(TABLE {_quoted(inner)}, DESCRIPTOR({time}), {_interval(slices.length)}{offset})) "
+        f"WITH {quoted(inner)} AS ({rows}) SELECT {chosen} "
+        f"FROM TABLE(TUMBLE(TABLE {quoted(inner)}, DESCRIPTOR({time}), {_interval(slices.length)}{offset})) "
         f"GROUP BY {', '.join([*keys, 'window_start', 'window_end', 'window_time'])}"
     )
 
@@ -235,13 +257,10 @@ def _as_table(environment: StreamTableEnvironment, result: Any, bound: BoundQuer
     environment.create_temporary_view(name, environment.from_data_stream(result))
     temporal = not isinstance(bound.query.window, CountWindow | DeltaWindow)
     columns = []
-    for field in bound.output_schema.names:
-        quoted = _quoted(field)
-        if temporal and field in ("window_start", "window_end"):
-            columns.append(f"{_timestamp(quoted, zoned)} AS {quoted}")
-        else:
-            columns.append(quoted)
-    return environment.sql_query(f"SELECT {', '.join(columns)} FROM {_quoted(name)}")
+    for field in map(quoted, bound.output_schema.names):
+        bounds = temporal and field in ("`window_start`", "`window_end`")
+        columns.append(f"{_timestamp(field, zoned)} AS {field}" if bounds else field)
+    return environment.sql_query(f"SELECT {', '.join(columns)} FROM {quoted(name)}")
 
 
 def _timestamp(micros: str, zoned: bool) -> str:
@@ -259,7 +278,3 @@ def _timestamp(micros: str, zoned: bool) -> str:
 def _interval(micros: int) -> str:
     seconds, millis = divmod(micros // MILLISECOND, 1000)
     return f"INTERVAL '{seconds}.{millis:03d}' SECOND({max(2, len(str(seconds)))}, 3)"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
