@@ -16,6 +16,7 @@ __all__ = ["Findings", "Line", "find"]
 
 POINTS = 240  # of a line in a plot
 BUSIEST = 6
+STRONG = 60.0  # watts: what is worth a plot
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def find(answers: dict[str, pa.Table], loads: pa.Table) -> Findings:
     first = int(np.asarray(loads["ts"].cast(pa.int64())).min())
     houses, plugs = answers["houses"], answers["plugs"]
     at_end = _at(houses, latest).sort_by("house").to_pylist()
-    busiest = _at(plugs, latest).sort_by([("mean", "descending")]).to_pylist()[:BUSIEST]
+    by_load = _at(plugs, latest).sort_by([("mean", "descending")]).to_pylist()
     totals = [
         _line(
             f"house {row['house']}",
@@ -56,13 +57,14 @@ def find(answers: dict[str, pa.Table], loads: pa.Table) -> Findings:
         )
         for row in at_end
     ]
-    chosen = max(busiest, key=lambda row: _switches(_of(loads, row)))
+    strong = [row for row in by_load if row["peak"] >= STRONG] or by_load
+    chosen = max(strong, key=lambda row: _switches(_of(loads, row)))
     mine, raw = _of(plugs, chosen), _of(loads, chosen)
     curves = [
         _thinned("load", np.asarray(raw["ts"].cast(pa.int64())), np.asarray(raw["load"])),
         *(_line(name, mine, name, first, latest) for name in ("peak", "p95", "mean")),
     ]
-    return Findings(at_end[0]["window_end"], at_end, busiest, totals, name_of(chosen), curves)
+    return Findings(at_end[0]["window_end"], at_end, by_load[:BUSIEST], totals, name_of(chosen), curves)
 
 
 def name_of(row: dict[str, Any]) -> str:

@@ -15,9 +15,9 @@ WIDE, NARROW = 860, 350
 STYLE = (
     """
 :root { color-scheme: light dark; --back: #fbfbf9; --card: #ffffff; --ink: #1c2326; --soft: #5b676c; --line: #dfe4e4;
-  --c0: #0f766e; --c1: #c2570c; --c2: #3056c8; --c3: #a3196f; --c4: #6d6a00; --c5: #5b3fb0; --good: #0f766e; --bad: #b3261e; }
+  --c0: #0f766e; --c1: #c2570c; --c2: #3056c8; --c3: #a3196f; --c4: #6d6a00; --c5: #4b5563; --good: #0f766e; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --back: #14191b; --card: #1c2326; --ink: #e8eded; --soft: #9fadb1; --line: #344044;
-  --c0: #4fd1c5; --c1: #fb9a4b; --c2: #8fb0ff; --c3: #f58ad0; --c4: #d8cf4a; --c5: #b9a5ff; --good: #4fd1c5; --bad: #ff8a80; } }
+  --c0: #4fd1c5; --c1: #fb9a4b; --c2: #8fb0ff; --c3: #f58ad0; --c4: #d8cf4a; --c5: #d5dade; --good: #4fd1c5; --bad: #ff8a80; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 920px; margin: 0 auto; padding: 32px 16px 48px; }
