@@ -56,17 +56,17 @@ class Flink:
         return ENDS if differs_if_ended(case) else None
 
     def run(self, way: str, cases: Sequence[Case]) -> Iterator[Answer]:
-        refused = PACKED_SIDE if way == "packed" else None
-        alone = [case for case in cases if case.error or (refused and self.mark(case, way) == refused)]
-        plain = [case for case in cases if case not in alone]
+        refused = {case.name for case in cases if case.error or self.mark(case, way) == PACKED_SIDE}
+        plain = [case for case in cases if case.name not in refused]
         restarted = [case for case in plain if case.restarts]
         others = [case for case in plain if not case.restarts]
         for begin in range(0, len(others), TOGETHER):
             yield from _job(way, others[begin : begin + TOGETHER])
         for begin in range(0, len(restarted), TOGETHER):
             yield from _job(way, restarted[begin : begin + TOGETHER])
-        for case in alone:
-            yield from _job(way, [case])
+        for case in cases:
+            if case.name in refused:
+                yield from _job(way, [case])
 
 
 ENGINE = Flink()
