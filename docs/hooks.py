@@ -23,7 +23,11 @@ from pictures import PICTURES
 
 EXAMPLES = Path(__file__).parent / "examples"
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-WRITTEN_LATER = {"support-matrix.md"}
+WRITTEN_LATER = {
+    "support-matrix.md": "# Support matrix\n\nWhat each engine does, as the last run of the [conformance suite](conformance.md) saw it. "
+    "`windrow conformance --engine local --engine spark --engine flink --matrix docs/support-matrix.md` writes it again.\n\n"
+}
+"""Pages that are a table only, written by a command, and what stands above the table."""
 FEW = 30
 """Rows of a table that is shown at once."""
 _PLOTS = "results/"
@@ -45,6 +49,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     up = "../" * page.file.src_uri.count("/")
+    if page.file.src_uri in WRITTEN_LATER and not markdown.startswith("#"):
+        markdown = WRITTEN_LATER[page.file.src_uri] + markdown
     markdown = re.sub(r"<!-- example: (\S+) -->", lambda found: _example(found[1]), markdown)
     markdown = re.sub(r"<!-- results of: (\w+) -->", lambda found: _results(found[1], up), markdown)
     return re.sub(r"<!-- plot: (\S+) (.+?) -->", lambda found: _plot(found[1], found[2], up), markdown)

@@ -33,7 +33,7 @@ def given(spark: SparkSession, folder: Path) -> dict[str, Any]:
     )
     loads.createOrReplaceTempView("loads")
     loads.write.parquet(str(folder / "loads"))
-    places = {name: str(folder / name) for name in ("output", "checkpoint")}
+    places = {name: str(folder / name) for name in ("output", "checkpoint", "place")}
     return {"spark": spark, "loads": loads, "folder": str(folder / "loads"), **places}
 
 
