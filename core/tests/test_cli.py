@@ -384,6 +384,8 @@ def test_bench_runs_the_programs_of_a_checkout(monkeypatch: pytest.MonkeyPatch) 
     result = windrow("bench", "operator", "--quick", "--rows", "10")
     assert result.exit_code == 0, result.output
     assert called[0][1:] == ["-m", "benchmarks.operator", "--quick", "--rows", "10"]
+    assert windrow("bench", "algorithms", "--quick").exit_code == 0
+    assert called[1][1:] == ["-m", "benchmarks.algorithms", "--quick"]
     monkeypatch.setattr(bench, "checkout", lambda: None)
     assert "clone the source" in windrow("bench").output
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import dataset, parquet
+from pyspark.sql import functions as F
 
 from windrow.cli.files import Rows, files_in, format_of, open_rows
 from windrow.cli.job import Done, Job, Progress
@@ -69,7 +70,9 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
     reader = spark.readStream.schema(spark_schema(schema)).option("header", "true")
     reader = reader.option("pathGlobFilter", "[!._]*")
     frame = reader.format({"jsonl": "json"}.get(form, form)).load(str(folder.absolute()))
-    frame = frame.withWatermark(job.query.time, f"{job.delay_us or 0} microseconds")
+    frame = _timed(frame, job.query.time, schema).withWatermark(
+        job.query.time, f"{job.delay_us or 0} microseconds"
+    )
     late = 0
 
     def tell(batch: Measured) -> None:
@@ -92,6 +95,16 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
     remaining(frame, job.query, str(work / "checkpoint")).write.parquet(str(work / "last"))
     spark.streams.removeListener(listener)  # after the last report has come
     return _written(job, progress, schema, [work / "windows", work / "last"], progress.rows, late)
+
+
+def _timed(frame: Any, time: str, schema: pa.Schema) -> Any:
+    """Spark's watermarks need instants: times without a zone, and microseconds, are taken to be UTC; the answer gets its own type back."""
+    kind = schema.field(time).type
+    if pa.types.is_integer(kind):
+        return frame.withColumn(time, F.timestamp_micros(time))
+    if kind.tz is None:
+        return frame.withColumn(time, F.col(time).cast("timestamp"))  # the session is in UTC
+    return frame
 
 
 def _first_schema(job: Job, folder: Path, progress: Progress) -> pa.Schema:

@@ -17,6 +17,13 @@ PROGRAMS = {
     "spark": "Spark's own windows against windrow on Spark",
     "flink": "Flink's own windows against windrow on Flink",
 }
+QUICK = {
+    "algorithms": ["--quick"],
+    "operator": ["--quick"],
+    "spark": ["--rows", "100000"],
+    "flink": ["--scale", "0.1"],
+}
+"""What each program calls it."""
 NEEDS = {"spark": "pyspark", "flink": "pyflink"}
 
 
@@ -27,7 +34,7 @@ NEEDS = {"spark": "pyspark", "flink": "pyflink"}
 def bench(program: str, quick: bool, more: tuple[str, ...]) -> None:
     """Run a benchmark of windrow and its peers.
 
-    Other options go to the program. Results go to benchmarks/results/, tables and plots.
+    Other options go to the program; `windrow bench spark -- --help` lists them. Results go to benchmarks/results/, tables and plots.
     """
     root = checkout()
     if root is None:
@@ -38,7 +45,7 @@ def bench(program: str, quick: bool, more: tuple[str, ...]) -> None:
     needed = NEEDS.get(program)
     if needed is not None and importlib.util.find_spec(needed) is None:
         raise Refusal(f"windrow bench {program} needs {needed}: pip install -e '.[{program}]'")
-    arguments = [*(["--quick"] if quick else []), *more]
+    arguments = [*(QUICK[program] if quick else []), *more]
     click.echo(
         f"python -m benchmarks.{program} {' '.join(arguments)}".rstrip() + f"    ({PROGRAMS[program]})",
         err=True,
