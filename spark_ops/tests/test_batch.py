@@ -1,5 +1,6 @@
 """Batch: every plan gives the rows that the in-process engine gives, and those that Spark's own window() gives."""
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,8 @@ from pyspark.sql import functions as F
 
 import windrow as wr
 from windrow.errors import AggregateError, ColumnError, QueryError, TimeColumnError
-from windrow_spark import register, windowed
+from windrow_spark import progress, register, windowed
+from windrow_spark.ranges import has_hot_key
 
 ROWS = """
     select case when id % 7 = 0 then null else concat('plug ', id % 5) end as plug,
@@ -68,7 +70,7 @@ MANY = [wr.TimeWindow("10s", "1s"), wr.TimeWindow("7s", "3s", "500ms"), wr.TimeW
         (wr.Query(window=MANY[0], aggregates=OTHERS), {}),  # ranges of eight windows
         (wr.Query(window=MANY, aggregates=ROUNDED), {"parallel": 3}),
         (wr.Query("plug", window=MANY[1], aggregates=EXACT), {"parallel": 5}),
-        (wr.Query("plug", window=MANY[1], aggregates=EXACT), {"parallel": "measure"}),
+        (wr.Query("plug", window=MANY[1], aggregates=EXACT), {"parallel": True}),
         (wr.Query("plug", window=wr.CountWindow(7, 3), aggregates=OTHERS | EXACT), {}),
         (wr.Query("plug", window=wr.SessionWindow("1s"), aggregates=OTHERS), {}),
         (wr.Query("plug", window=wr.SlideByTuple("9s", 4), aggregates=OTHERS), {}),
@@ -145,6 +147,28 @@ def test_mistakes_are_told_before_a_job_starts(
     odd = rows.withColumn("parts", F.split("plug", " ")).withColumn("v", F.parse_json(F.lit("1")))
     with pytest.raises(error, match=says):
         windowed(odd, query)
+
+
+def test_a_hot_key_is_found(spark: SparkSession) -> None:
+    """A key that has more than a core's share of the rows; the first rows alone do not decide."""
+    shares = {
+        "id % 50": False,
+        "1": True,
+        "if(id % 10 < 7, 0, id)": True,
+        "if(id < 30000, 0, id)": False,
+    }
+    query = wr.Query("k", window=MANY[0], aggregates={"n": wr.Count()})
+    for key, hot in shares.items():
+        frame = spark.range(100_000).selectExpr(f"{key} as k", "timestamp_millis(id) as ts")
+        assert has_hot_key(frame, query) is hot, key
+
+
+def test_progress_of_a_batch(rows: DataFrame) -> None:
+    lines: list[str] = []
+    with progress(rows.sparkSession, lines.append):
+        windowed(rows, wr.Query("plug", window=MANY[0], aggregates=EXACT), pushdown=False).count()
+    done = re.fullmatch(r"windrow: (\d+) of (\d+) tasks done, 0 running, \d+ s", lines[-1])
+    assert done and int(done[1]) > 0, lines
 
 
 def test_options_are_checked(rows: DataFrame) -> None:

@@ -18,10 +18,13 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from windrow import Operator, Query
 from windrow.errors import FingerprintMismatch
+from windrow.kernels.compiling import compile_seconds
 from windrow.state.pages import HEADER
 from windrow_spark.packing import from_bytes, to_bytes
 
-FINISHED = "windows binary, late binary, emitted long, late_rows long, written long"
+FINISHED = (
+    "windows binary, late binary, emitted long, late_rows long, pages long, written long, compile_seconds double"
+)
 MARK, HEADER_STATE, PAGES_STATE = "mark", "header", "pages"
 MARK_SCHEMA = "token binary, wake long, buckets int"
 CACHED_BUCKETS = 64
@@ -33,6 +36,8 @@ class StatePages:
     def __init__(self) -> None:
         self.header: Any = None
         self.pages: Any = None
+        self.written = 0
+        """How many pages were written so far."""
 
     def get(self, names: Iterable[str]) -> dict[str, bytes]:
         found = {}
@@ -45,6 +50,7 @@ class StatePages:
         return found
 
     def commit(self, put: Mapping[str, bytes], delete: Iterable[str]) -> None:
+        self.written += len(put)
         for name, page in put.items():
             if name == HEADER:
                 self.header.update((page,))
@@ -87,8 +93,9 @@ class Buckets(StatefulProcessor):
 
     def _step(self, bucket: int, rows: pa.Table | None, watermark: int) -> Iterator[Row]:
         mark = self.mark.get() if self.mark.exists() else None
+        compiled_before = compile_seconds()
         operator, pages = self._operator(bucket, mark)
-        late_before = operator.late_rows
+        late_before, pages_before = operator.late_rows, pages.written
         found = list(self._fed(operator, rows, watermark * 1000))
         late = operator.late() if self.query.late == "side" else None
         windows = pa.concat_tables([table for table in found if table.num_rows] or found[:1])
@@ -103,7 +110,9 @@ class Buckets(StatefulProcessor):
             late=to_bytes(late) if late is not None and late.num_rows else None,
             emitted=windows.num_rows,
             late_rows=late_rows,
+            pages=pages.written - pages_before,
             written=written,
+            compile_seconds=compile_seconds() - compiled_before,
         )
 
     def _fed(self, operator: Operator, rows: pa.Table | None, watermark: int) -> Iterator[pa.Table]:

@@ -17,7 +17,7 @@ def windowed(
     query: Query,
     *,
     pushdown: bool | Literal["auto"] = "auto",
-    parallel: bool | int | Literal["auto", "measure"] = "auto",
+    parallel: bool | int | Literal["auto"] = "auto",
     buckets: int = BUCKETS,
 ) -> Any:
     """The windows of a batch or streaming DataFrame, as a DataFrame: keys…, window_start, window_end, aggregates….
@@ -27,8 +27,8 @@ def windowed(
     A stream pushes down with ``True`` only: Spark then drops late rows by its own rule, when their slice is finished.
 
     ``parallel`` (batch, time windows): cut the time of each key into ranges that different tasks compute. "auto" does so if the
-    query has no key; "measure" counts the keys first, with a job, and does so if they are fewer than tasks; a number is
-    how many ranges.
+    query has no key, or if rows go to Python and one key has more of them than a core's share (a small job looks at some rows,
+    and only if it finds such a key, another one counts them all); a number is how many ranges.
 
     ``buckets`` (streaming): into how many groups keys are hashed; a checkpoint is bound to it.
 
@@ -56,10 +56,8 @@ def windowed(
 def _check_options(pushdown: object, parallel: object) -> None:
     if pushdown not in (True, False, "auto"):
         raise QueryError(f"pushdown has to be True, False or 'auto', not {pushdown!r}")
-    if parallel not in (True, False, "auto", "measure") and not (isinstance(parallel, int) and parallel > 0):
-        raise QueryError(
-            f"parallel has to be True, False, 'auto', 'measure' or a number of ranges, not {parallel!r}"
-        )
+    if parallel not in (True, False, "auto") and not (isinstance(parallel, int) and parallel > 0):
+        raise QueryError(f"parallel has to be True, False, 'auto' or a number of ranges, not {parallel!r}")
 
 
 def _push_down(planned: Plan, pushdown: bool | str, parallel: bool | int | str) -> bool:
@@ -77,11 +75,8 @@ def _cut_time(frame: Any, planned: Plan, parallel: bool | int | str) -> bool:
     query = planned.query
     if parallel is False:
         return False
-    if parallel in ("auto", "measure"):
-        if not all(isinstance(window, TimeWindow) for _, window in query.windows):
-            return False
-        if parallel == "auto":
-            return not query.by
-        return ranges.few_keys(frame, query, int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+    if parallel == "auto":
+        sliceable = all(isinstance(window, TimeWindow) for _, window in query.windows)
+        return sliceable and (not query.by or ranges.has_hot_key(frame, query))
     ranges.longest(query)
     return True

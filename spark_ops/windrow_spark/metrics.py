@@ -1,9 +1,9 @@
-"""What streams do, micro-batch by micro-batch: windows, late rows, bytes of state.
+"""What streams do, micro-batch by micro-batch: windows, late rows, pages and bytes of state, time to compile.
 
 >>> listener = Metrics()
 >>> spark.streams.addListener(listener)                                             # doctest: +SKIP
 >>> listener.totals()
-{'windows': 0, 'late_rows': 0, 'bytes_written': 0}
+{'windows': 0, 'late_rows': 0, 'pages_written': 0, 'bytes_written': 0}
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ class Measured:
     rows: int
     windows: int
     late_rows: int
+    pages_written: int
     bytes_written: int
     """What the operators wrote to the state store: new slices, not whole windows."""
+    compile_seconds: float
+    """How long workers compiled, all together; only when they are new."""
     state_rows: int
     state_bytes: int
     seconds: float
@@ -35,7 +38,8 @@ class Measured:
     def __str__(self) -> str:
         return (
             f"batch {self.batch}: {self.rows:,} rows → {self.windows:,} windows, {self.late_rows:,} late, "
-            f"{self.bytes_written:,} bytes of state written, {self.seconds:.1f} s"
+            f"{self.pages_written:,} pages ({self.bytes_written:,} bytes) of state written, {self.seconds:.1f} s"
+            + (f", of which workers compiled {self.compile_seconds:.1f} s" if self.compile_seconds else "")
         )
 
 
@@ -47,7 +51,7 @@ class Metrics(StreamingQueryListener):
         self.tell = tell
 
     def totals(self) -> dict[str, int]:
-        names = ("windows", "late_rows", "bytes_written")
+        names = ("windows", "late_rows", "pages_written", "bytes_written")
         return {name: sum(getattr(batch, name) for batch in self.batches) for name in names}
 
     def onQueryStarted(self, event: Any) -> None:
@@ -64,7 +68,9 @@ class Metrics(StreamingQueryListener):
                     rows=progress.numInputRows,
                     windows=found["windows"] or 0,
                     late_rows=found["late_rows"] or 0,
+                    pages_written=found["pages_written"] or 0,
                     bytes_written=found["bytes_written"] or 0,
+                    compile_seconds=found["compile_seconds"] or 0.0,
                     state_rows=sum(each.numRowsTotal for each in operators),
                     state_bytes=sum(each.memoryUsedBytes for each in operators),
                     seconds=progress.durationMs.get("triggerExecution", 0) / 1000,

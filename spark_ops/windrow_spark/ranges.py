@@ -30,6 +30,7 @@ from windrow_spark.slices import microseconds
 from windrow_spark.sorted_rows import SortedRows
 
 RANGE = "__windrow_range"
+SAMPLE = 1 << 14
 WINDOWS_A_RANGE = 8
 """A range is this many windows long unless a number of ranges is asked for, so a ninth of the rows are halo."""
 
@@ -66,12 +67,21 @@ def by_ranges(frame: Any, plan: Plan, ranges: int | None) -> Any:
     )
 
 
-def few_keys(frame: Any, query: Query, tasks: int) -> bool:
-    """Whether there are too few keys to keep that many tasks busy; runs a job over the key columns."""
-    if not query.by:
-        return True
-    keys = F.struct(*[column(name) for name in query.by])
-    return bool(frame.agg(F.approx_count_distinct(keys, 0.1)).first()[0] < 2 * tasks)
+def has_hot_key(frame: Any, query: Query) -> bool:
+    """Whether one key has more rows than one core's share of all, so that the others would wait for its task.
+
+    The first rows tell at once if keys are mixed. Only if one key stands out there are all rows counted.
+    """
+    keys = frame.select(F.hash(*map(column, query.by)).alias("key"))
+    spark = frame.sparkSession
+    cores = spark.range(1 << 10).select(F.spark_partition_id().alias("part")).distinct().count()
+    return cores > 1 and all(_largest_share(rows) > 1 / cores for rows in (keys.limit(SAMPLE), keys))
+
+
+def _largest_share(keys: Any) -> float:
+    """The share of the most frequent key."""
+    most, rows = keys.groupBy("key").count().agg(F.max("count"), F.sum("count")).first()
+    return most / rows if rows else 0.0
 
 
 def _task(plan: Plan, origin: int, width: int) -> Any:

@@ -55,7 +55,9 @@ def stream(frame: Any, plan: Plan, buckets: int, *, pushdown: bool = False) -> A
             f"{METRICS} {query.fingerprint[:12]}",
             F.sum("emitted").alias("windows"),
             F.sum("late_rows").alias("late_rows"),
+            F.sum("pages").alias("pages_written"),
             F.sum("written").alias("bytes_written"),
+            F.sum("compile_seconds").alias("compile_seconds"),
             F.count("*").alias("buckets"),
         )
     )
