@@ -417,7 +417,9 @@ def test_arrays_and_numpy_numbers_survive() -> None:
     assert encode_value({2, 1, 300}) == encode_value({300, 1, 2})
 
 
-@pytest.mark.parametrize("value", [object(), 1 + 2j, np.array([None]), {1: {2: [print]}}], ids=str)
+@pytest.mark.parametrize(
+    "value", [object(), 1 + 2j, np.array([None]), {1: {2: [print]}}], ids=lambda value: type(value).__name__
+)
 def test_what_cannot_be_stored_is_named(value: Any) -> None:
     with pytest.raises(AggregateError, match="has no byte encoding; "):
         encode_value(value)
