@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, current_thread, main_thread
 
 import pyarrow as pa
 
@@ -22,7 +24,8 @@ def watched(job: Job, progress: Progress) -> Rows:
 
     A file is taken when its size has not changed between two looks. Ctrl-C ends the stream as if it were over.
     """
-    files = _files(Path(job.source), job.idle_seconds, progress)
+    stop = _stop_at_interrupt()
+    files = _files(Path(job.source), job.idle_seconds, progress, stop)
     first = next(files, None)
     if first is None:
         raise Refusal(f"no file has come to {job.source}; expected names such as rows-001.parquet")
@@ -34,18 +37,20 @@ def watched(job: Job, progress: Progress) -> Rows:
             rows = open_rows(str(path), job.form or format_of(path))
             yield from (_like(batch, opened.schema, path) for batch in rows)
 
-    return Rows(opened.schema, _until_interrupted(batches()))
+    return Rows(opened.schema, batches())
 
 
-def _files(folder: Path, idle: float | None, progress: Progress) -> Iterator[Path]:
+def _files(folder: Path, idle: float | None, progress: Progress, stop: Event) -> Iterator[Path]:
     seen: set[Path] = set()
     sizes: dict[Path, int] = {}
     last = time.monotonic()
-    while True:
+    while not stop.is_set():
         found = [path for path in files_in(folder) if path not in seen]
         ready = [path for path in found if sizes.get(path) == path.stat().st_size]
         sizes = {path: path.stat().st_size for path in found}
         for path in ready:
+            if stop.is_set():
+                return
             progress.say(f"reading {path.name}")
             seen.add(path)
             yield path
@@ -54,7 +59,21 @@ def _files(folder: Path, idle: float | None, progress: Progress) -> Iterator[Pat
             if idle is not None and time.monotonic() - last >= idle:
                 return
             progress.say("waiting for files")
-        time.sleep(PAUSE)
+        stop.wait(PAUSE)
+
+
+def _stop_at_interrupt() -> Event:
+    """Set by the first Ctrl-C, so that nothing is cut off in the middle; a second one interrupts as usual."""
+    stop = Event()
+    if current_thread() is main_thread():
+        before = signal.getsignal(signal.SIGINT)
+
+        def first(*_: object) -> None:
+            stop.set()
+            signal.signal(signal.SIGINT, before)
+
+        signal.signal(signal.SIGINT, first)
+    return stop
 
 
 def _like(batch: pa.RecordBatch, schema: pa.Schema, path: Path) -> pa.RecordBatch:
@@ -64,13 +83,3 @@ def _like(batch: pa.RecordBatch, schema: pa.Schema, path: Path) -> pa.RecordBatc
         )
     except (KeyError, pa.ArrowException) as error:
         raise Refusal(f"{path} has other columns than the file before it: {error}") from error
-
-
-def _until_interrupted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    following: Callable[[], pa.RecordBatch] = batches.__next__
-    while True:
-        try:
-            batch = following()
-        except (StopIteration, KeyboardInterrupt):
-            return
-        yield batch
