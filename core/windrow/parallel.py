@@ -43,7 +43,7 @@ class Parallel:
             return tower.slide(state, windows, count)
         out, ok = tower.room(count)
         pool = self.pool or _pool(os.getpid())
-        what = (tower.parts, tower.lcs, state.runs.leader, windows, state.slots)
+        what: Any = (tower.parts, tower.lcs, state.runs.leader, windows, state.slots)
         jobs = [pool.submit(tower.kernels.cover, *what, begin, end) for begin, end in pairwise(cuts)]
         self.tasks += len(jobs)
         for job, (begin, end) in zip(jobs, pairwise(cuts), strict=True):

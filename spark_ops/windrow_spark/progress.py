@@ -67,7 +67,8 @@ class _Classic:
         self.context = spark.sparkContext
         self.group = f"windrow-{id(self)}"
         self.before = {
-            name: self.context.getLocalProperty(name) for name in ("spark.jobGroup.id", "spark.job.description")
+            name: self.context.getLocalProperty(name)
+            for name in ("spark.jobGroup.id", "spark.job.description")
         }
         self.context.setJobGroup(self.group, "windrow")
 

@@ -289,7 +289,8 @@ def overlapping(ways: int) -> Any:
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             v = Vectors(context, builder, source.dtype)
-            rows, step, last, count = v.at(source, arguments[0], arguments[1]), *arguments[2:5]
+            rows: Any = v.at(source, arguments[0], arguments[1])
+            step, last, count = arguments[2:5]
             places, odd = v.at(target, arguments[5], arguments[6]), v.none_odd()
             distances = [v.least(builder.mul(step, v.whole(way)), last) for way in range(1, ways)]
             with cgutils.for_range(builder, count) as loop:
