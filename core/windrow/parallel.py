@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -44,7 +44,8 @@ class Parallel:
         out, ok = tower.room(count)
         pool = self.pool or _pool(os.getpid())
         what: Any = (tower.parts, tower.lcs, state.runs.leader, windows, state.slots)
-        jobs = [pool.submit(tower.kernels.cover, *what, begin, end) for begin, end in pairwise(cuts)]
+        cover: Any = partial(tower.kernels.cover, *what)
+        jobs = [pool.submit(cover, begin, end) for begin, end in pairwise(cuts)]
         self.tasks += len(jobs)
         for job, (begin, end) in zip(jobs, pairwise(cuts), strict=True):
             job.result()

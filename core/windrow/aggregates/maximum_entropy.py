@@ -134,7 +134,7 @@ def _fill(masses: Any, weights: Any, step: Any, length: float) -> float:
     masses *= WIDTHS
     total = masses.sum()
     masses /= total
-    return largest + math.log(total)  # type: ignore[no-any-return]
+    return largest + math.log(total)
 
 
 def _dot(a: Any, b: Any, length: int) -> float:

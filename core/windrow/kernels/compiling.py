@@ -12,8 +12,10 @@ from typing import Any
 
 import numba.core.event
 
+events: Any = numba.core.event
 
-class _Clock(numba.core.event.Listener):  # type: ignore[misc]
+
+class _Clock(numba.core.event.Listener):
     """Adds up compilations; one that is part of another counts once."""
 
     def __init__(self) -> None:
@@ -32,7 +34,7 @@ class _Clock(numba.core.event.Listener):  # type: ignore[misc]
 
 
 _clock = _Clock()
-numba.core.event.register("numba:compile", _clock)
+events.register("numba:compile", _clock)
 
 
 def compile_seconds() -> float:
