@@ -66,6 +66,11 @@ def error_name(error: BaseException) -> str:
     return places[max(places)] if places else "?"
 
 
+def shortened(text: str, most: int = 1600) -> str:
+    """A long message of an engine: its beginning and its end, where the causes are."""
+    return text if len(text) <= most else f"{text[: most // 2]}\n…\n{text[-most // 2 :]}"
+
+
 def write(path: Path, answers: Iterable[Answer]) -> None:
     """One file for the answers of one engine."""
     rows = [

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from windrow_conformance.answers import Answer, error_name
+from windrow_conformance.answers import Answer, error_name, shortened
 from windrow_conformance.case import Case
 from windrow_conformance.compare import differs_if_ended
 from windrow_conformance.marks import Gap, Mark
@@ -116,7 +116,7 @@ def _job(way: str, cases: Sequence[Case]) -> Iterator[Answer]:
 
 
 def _failed(case: Case, way: str, error: BaseException) -> Answer:
-    return Answer(case.name, "flink", way, error=error_name(error), message=str(error)[-1500:])
+    return Answer(case.name, "flink", way, error=error_name(error), message=shortened(str(error)))
 
 
 def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str, str], list[Any]]:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from windrow_conformance.answers import Answer, error_name
+from windrow_conformance.answers import Answer, error_name, shortened
 from windrow_conformance.case import Case
 from windrow_conformance.compare import differs_in_batch
 from windrow_conformance.marks import Gap, Mark
@@ -340,5 +340,4 @@ class _Stream:
 
 
 def _failed(case: Case, way: str, error: BaseException) -> Answer:
-    text = str(error)
-    return Answer(case.name, "spark", way, error=error_name(error), message=text[-1500:])
+    return Answer(case.name, "spark", way, error=error_name(error), message=shortened(str(error)))
