@@ -1,5 +1,6 @@
 """What the tests send to the workers: an aggregate and a policy of a user, and a name for each result."""
 
+import os
 import time
 from typing import Any
 
@@ -68,3 +69,36 @@ class Blob(MapFunction):  # type: ignore[misc]
 
     def map(self, number: int) -> bytes:
         return self.blobs[number]
+
+
+class Halting(MapFunction):  # type: ignore[misc]
+    """Rows of one key, a millisecond apart; ten late ones; then the stream stands still until a file is there."""
+
+    def __init__(self, rows: int, go_on: str) -> None:
+        self.rows, self.go_on = rows, go_on
+
+    def map(self, number: int) -> Row:
+        if number == self.rows - 11:
+            time.sleep(2)  # the watermark passes
+        if number == self.rows - 1:
+            deadline = time.monotonic() + 120
+            while not os.path.exists(self.go_on) and time.monotonic() < deadline:
+                time.sleep(0.1)
+        late = self.rows - 11 <= number < self.rows - 1
+        return Row("a", 5000 if late else number * 1000, float(number % 97))
+
+
+class Resting(MapFunction):  # type: ignore[misc]
+    """Rows a millisecond apart, with a rest before the third."""
+
+    def map(self, number: int) -> Row:
+        if number == 2:
+            time.sleep(8)
+        return Row("a", number * 1000, float(number))
+
+
+class Second(TimestampAssigner):  # type: ignore[misc]
+    """The time of a row whose second field it is."""
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return int(value[1]) // 1000

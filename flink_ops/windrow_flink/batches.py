@@ -13,9 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyflink.datastream import DataStream
+from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.table import DataTypes, StreamTableEnvironment
 from pyflink.table.udf import ScalarFunction, udf
+
+from windrow.errors import ColumnError
+from windrow.query import Query
+from windrow_flink.rowtypes import BYTES, schema_of
+from windrow_flink.stream import kept_columns, stream_type
 
 _numbers = count()
 
@@ -25,10 +30,13 @@ def all_cross(schema: pa.Schema) -> bool:
     return all(_zero(field.type) is not None for field in schema)
 
 
-def batches(tables: StreamTableEnvironment, view: str, schema: pa.Schema, time: str) -> DataStream:
+def batches(
+    tables: StreamTableEnvironment, view: str, schema: pa.Schema, time: str | None = None
+) -> DataStream:
     """The rows of a view as a stream of rows with one field, the bytes of an Arrow IPC stream.
 
-    ``time`` is the view's time attribute, in ``schema`` whole microseconds. The watermarks of the view go along.
+    ``time`` is the view's time attribute, if it has one; in ``schema`` it is whole microseconds. Then its watermarks
+    go along.
     """
     name = f"windrow_batch_{next(_numbers)}"
     tables.create_temporary_function(
@@ -42,6 +50,24 @@ def batches(tables: StreamTableEnvironment, view: str, schema: pa.Schema, time: 
         arguments.append(f"{column} IS NULL")
     batch = f"SELECT {name}({', '.join(arguments)}) AS batch FROM {quoted(view)}"
     return tables.to_data_stream(tables.sql_query(f"SELECT batch FROM ({batch}) WHERE batch IS NOT NULL"))
+
+
+def stream_batches(stream: DataStream, query: Query) -> DataStream:
+    """The rows of a stream as a stream of bytes, an Arrow IPC stream each, with the columns that the query reads."""
+    schema = schema_of(stream_type(stream))
+    query.bind(schema)
+    kept = kept_columns(query, schema)
+    for field in kept:
+        if _zero(field.type) is None:
+            raise ColumnError(
+                f"column {field.name!r} is a {field.type}, which pack() cannot take; make it a number, a boolean or a text "
+                "(a time as whole microseconds, Types.LONG()), or give the rows to windowed()"
+            )
+    flink = StreamExecutionEnvironment(stream._j_data_stream.getExecutionEnvironment())
+    tables = StreamTableEnvironment.create(flink)
+    view = f"windrow_rows_{next(_numbers)}"
+    tables.create_temporary_view(view, tables.from_data_stream(stream))
+    return batches(tables, view, kept).map(lambda row: row[0], output_type=BYTES)
 
 
 class ToBatch(ScalarFunction):

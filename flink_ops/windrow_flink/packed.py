@@ -23,11 +23,21 @@ from windrow.durations import Duration
 from windrow.errors import ColumnError, QueryError
 from windrow.query import BoundQuery, Query
 from windrow.tables import as_table
+from windrow_flink.batches import stream_batches
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.elements import HEAD, MET, PACKED
 from windrow_flink.function import Plan, rows_out
 from windrow_flink.rowtypes import BYTES, type_of
-from windrow_flink.stream import finish, kept_columns, keyed_by_first, stream_type, time_to_live, timed
+from windrow_flink.stream import (
+    check_watermarks,
+    checked_stream,
+    finish,
+    kept_columns,
+    keyed_by_first,
+    stream_type,
+    time_to_live,
+    timed,
+)
 
 ROWS = 1 << 17
 """How many rows a reader puts into one batch, before it is split by bucket."""
@@ -35,13 +45,20 @@ _TOLD = struct.Struct("<q")
 """The time that an element may tell Flink's watermarks, after its head."""
 
 
-def pack(data: Any, query: Query, buckets: int | None = None) -> list[Row]:
-    """Arrow data (or anything that becomes it) as packed elements, for :func:`windowed_packed`: one for each bucket of keys that has rows.
+def pack(data: Any, query: Query, buckets: int | None = None) -> Any:
+    """Rows as packed elements for :func:`windowed_packed`.
 
-    Use it in a source or a flat-map of your own, with ``output_type=windrow_flink.PACKED``. The data should
-    be some 10,000 to 100,000 rows, and sequences of them in order of time as far as the watermarks'
+    Of a stream of rows: a stream in which they cross into Python in Arrow batches of
+    ``python.fn-execution.arrow.batch.size`` rows, or of as many as come within
+    ``python.fn-execution.bundle.time``. Its watermarks do not go along: give :func:`windowed_packed` the ``disorder``.
+
+    Of Arrow data (or anything that becomes it), for a source or a flat-map of your own with
+    ``output_type=windrow_flink.PACKED``: one element for each bucket of keys that has rows. The data should be
+    some 10,000 to 100,000 rows, and sequences of them in order of time as far as the watermarks'
     ``disorder`` says.
     """
+    if isinstance(data, DataStream):
+        return stream_batches(checked_stream(data), query)
     return Packer(query, list(spread(checked(buckets, query))))(as_table(data))
 
 
@@ -68,6 +85,8 @@ def windowed_packed(
     kept = kept_columns(query, schema)
     packer = Packer(query, list(spread(checked(buckets, query))), kept)
     element = stream_type(stream)
+    if disorder is None:
+        check_watermarks(stream)
     if element == BYTES:
         stream = timed(stream, Split(packer, disorder is not None), PACKED, disorder, uid, alone=True)
     elif element == PACKED and disorder is not None:

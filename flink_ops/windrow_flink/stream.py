@@ -15,7 +15,7 @@ from pyflink.java_gateway import get_gateway
 
 from windrow import durations
 from windrow.durations import Duration
-from windrow.errors import QueryError
+from windrow.errors import QueryError, TimeColumnError
 from windrow.query import Query
 from windrow_flink.buckets import KEY_GROUPS, Buckets, checked, spread
 from windrow_flink.elements import PACKED
@@ -51,6 +51,8 @@ def windowed(
     source = checked_stream(stream)
     known = schema if schema is not None else schema_of(stream_type(source))
     bound = query.bind(known)
+    if disorder is None:
+        check_watermarks(source)
     kept = kept_columns(query, known)
     codec = RowCodec(kept, query.time, [known.get_field_index(name) for name in kept.names])
     flink_keys = list(spread(checked(buckets, query)))
@@ -180,6 +182,24 @@ def checked_stream(stream: object) -> DataStream:
             f"windowed() needs a DataStream, not {type(stream).__name__}; for a Table there is windowed_table()"
         )
     return stream
+
+
+def check_watermarks(stream: DataStream) -> None:
+    """A stream that neither ends nor has watermarks would never finish a window."""
+    endless = False
+    for step in stream._j_data_stream.getTransformation().getTransitivePredecessors():
+        kind = step.getClass().getSimpleName()
+        if kind == "TimestampsAndWatermarksTransformation":
+            return
+        if kind == "SourceTransformation" and str(step.getBoundedness()) == "CONTINUOUS_UNBOUNDED":
+            strategy = step.getWatermarkStrategy()
+            silent = get_gateway().jvm.org.apache.flink.api.common.eventtime.NoWatermarksGenerator
+            endless |= strategy.createWatermarkGenerator(None).getClass() == silent().getClass()
+    if endless:
+        raise TimeColumnError(
+            "the stream has no watermarks and no end, so no window would ever be finished; pass disorder='5s' (how much a row "
+            "may be behind), or give its source a WatermarkStrategy"
+        )
 
 
 def stream_type(stream: DataStream) -> TypeInformation:

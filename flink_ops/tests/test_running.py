@@ -1,0 +1,132 @@
+"""What a running job shows and forgets: metrics, early results, idle keys; and rows that are packed on the way."""
+
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import owned
+import pyarrow as pa
+from cluster import free_port
+from pyflink.common import Types, WatermarkStrategy
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+from pyflink.java_gateway import get_gateway
+from test_windowed import TYPE, in_order, shuffled, table
+
+import windrow as wr
+from windrow import oracle
+from windrow_flink import FPBA, PACKED, environment, pack, unpack, windowed, windowed_packed
+
+ROW = Types.ROW_NAMED(["plug", "ts", "load"], [Types.STRING(), Types.LONG(), Types.DOUBLE()])
+
+
+def made(flink: StreamExecutionEnvironment, rows: int, by: Any) -> Any:
+    numbers = NumberSequenceSource(0, rows - 1)
+    source = flink.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    return source.set_parallelism(1).map(by, output_type=ROW).set_parallelism(1)
+
+
+def test_metrics_count_windows_late_rows_state_and_lcs_tasks(tmp_path: Path) -> None:
+    rows, port, go_on = 20_000, free_port(), tmp_path / "go on"
+    flink = environment(settings={"rest.bind-port": str(port), "metrics.fetcher.update-interval": "200"})
+    stream = made(flink, rows, owned.Halting(rows, str(go_on)))
+    timed = wr.Query(by="plug", window=wr.TimeWindow("1s"), aggregates={"n": wr.Count()})
+    counted = wr.Query(by="plug", window=wr.CountWindow(9000, 1), aggregates={"peak": wr.Max("load")})
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(owned.Second())
+    keyed = stream.assign_timestamps_and_watermarks(strategy).key_by(owned.plug, key_type=Types.STRING())
+    results = {
+        "timed": windowed(stream, timed, disorder=0, uid="timed"),
+        "fpba": keyed.process(FPBA(counted, ROW), output_type=FPBA.output_type(counted, ROW))
+        .name("fpba")
+        .disable_chaining(),
+    }
+    for found in results.values():
+        discard = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+        found._j_data_stream.sinkTo(discard)
+    job = flink.execute_async()
+    last = (
+        rows - 12
+    )  # the number of the last row that is in time; it is not known to be the last of its millisecond
+    expected = {
+        "timed": {"windows": last // 1000, "late_rows": 10},
+        "fpba": {"windows": rows - 11 - 9000, "late_rows": 10},
+    }
+
+    def ask(path: str) -> Any:
+        with urlopen(f"http://127.0.0.1:{port}/jobs/{job.get_job_id()}{path}", timeout=30) as answer:
+            return json.load(answer)
+
+    def metrics() -> dict[str, dict[str, float]]:
+        found: dict[str, dict[str, float]] = {}
+        for vertex in ask("")["vertices"]:
+            if vertex["name"] in results:
+                path = f"/vertices/{vertex['id']}/subtasks/metrics"
+                names = [each["id"] for each in ask(path) if ".windrow." in each["id"]]
+                values = ask(f"{path}?get={','.join(names)}") if names else []
+                found[vertex["name"]] = {each["id"].rsplit(".", 1)[1]: each["sum"] for each in values}
+        return found
+
+    deadline, shown = time.monotonic() + 100, {}
+    while time.monotonic() < deadline:
+        with suppress(OSError):  # too busy to answer
+            shown = metrics()
+        if all(
+            shown.get(name, {}).get(k) == v for name, values in expected.items() for k, v in values.items()
+        ):
+            break
+        time.sleep(0.3)
+    go_on.touch()
+    job.get_job_execution_result().result()
+    for name, values in expected.items():
+        assert {metric: shown[name].get(metric) for metric in values} == values, (name, shown)
+        assert 0 < shown[name]["state_bytes"] < 8 << 20, shown
+    assert shown["fpba"]["lcs_tasks"] >= 1 and shown["timed"]["lcs_tasks"] == 0, shown
+
+
+def test_an_idle_key_is_forgotten_after_its_time_to_live(
+    flink: StreamExecutionEnvironment, collected: Any
+) -> None:
+    stream = made(flink, 4, owned.Resting())
+    query = wr.Query(by="plug", window=wr.CountWindow(3), aggregates={"total": wr.Sum("load")})
+    found = collected(
+        {
+            "kept": windowed(stream, query, disorder=0, uid="kept"),
+            "forgotten": windowed(stream, query, disorder=0, ttl="2s", uid="forgotten"),
+        }
+    )
+    assert found == {"kept": [["a", 0, 3, 3.0]], "forgotten": []}
+
+
+def test_packed_streams_and_early_results(collected: Any) -> None:
+    data = table()
+    flink = environment()
+    stream = flink.from_collection(shuffled(data, 100_000), type_info=TYPE)
+    aggregates = {"n": wr.Count(), "peak": wr.Max("load"), "total": wr.Sum("work")}
+    query = wr.Query(by=["plug", "house"], window=wr.TimeWindow("700ms", "200ms"), aggregates=aggregates)
+    early = wr.Query(by="house", window=wr.TimeWindow("2s"), aggregates={"n": wr.Count()}, early="100ms")
+    elements = [
+        each for begin in range(0, data.num_rows, 100) for each in pack(data.slice(begin, 100), query)
+    ]
+    ready = flink.from_collection(elements, type_info=PACKED)
+    found = collected(
+        {
+            "stream": windowed_packed(
+                pack(stream, query), query, data.schema, disorder="150ms", uid="stream"
+            ),
+            "data": windowed_packed(ready, query, data.schema, disorder=0, packed_output=True, uid="data"),
+            "early": windowed(stream, early, disorder="150ms", uid="early"),
+        }
+    )
+    expected = in_order(oracle.evaluate(data, query))
+    assert in_order(found["stream"]) == expected
+    assert in_order(pa.concat_tables([unpack(element) for element in found["data"]])) == expected
+    finals = {tuple(row[:3]): row[3] for row in found["early"] if row[4] == "final"}
+    whole = wr.Query(by="house", window=wr.TimeWindow("2s"), aggregates={"n": wr.Count()})
+    assert finals == {
+        tuple(row[:3]): row[3]
+        for row in map(list, map(dict.values, oracle.evaluate(data, whole).to_pylist()))
+    }
+    assert all(row[3] <= finals[tuple(row[:3])] for row in found["early"] if row[4] == "early")
