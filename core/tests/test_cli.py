@@ -245,10 +245,12 @@ def test_a_watched_folder_is_a_stream(saved: Path) -> None:
     parts = [parquet.read_table(each) for each in sorted(output.glob("*.parquet"))]
     assert len(parts) >= 3, "windows come out as they are final"
     assert pa.concat_tables(parts).equals(expected())
+    again = windrow("run", saved / "query.toml", "--input", folder, "--output", f"{output}/")
+    assert again.exit_code == 2 and "windows of an earlier run" in again.output
 
 
 def test_ctrl_c_ends_a_watched_stream_well(saved: Path) -> None:
-    folder, output = saved / "rows", saved / "windows.parquet"
+    folder = saved / "rows"
     folder.mkdir()
     write(data.plugs(), folder / "0.parquet")
     command = [sys.executable, "-c", "from windrow.cli import main; main()", "run", str(saved / "query.toml")]
@@ -267,7 +269,6 @@ def test_ctrl_c_ends_a_watched_stream_well(saved: Path) -> None:
     assert b"540 rows" in out
     found = [parquet.read_table(each) for each in sorted(saved.glob("windows/*"))]
     assert pa.concat_tables(found).equals(expected())
-    assert not output.exists()
 
 
 def test_explain_prints_the_explanation(saved: Path) -> None:

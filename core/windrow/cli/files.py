@@ -177,6 +177,7 @@ class Writer:
         self.form = form or (
             "csv" if target == STANDARD else "parquet" if self.folder else format_of(self.path)
         )
+        self._files = 0
         self._partial: Path | None = None
         self._sink: Any = None
 
@@ -184,6 +185,10 @@ class Writer:
         try:
             if self.folder:
                 self.path.mkdir(parents=True, exist_ok=True)
+                if any(self.path.glob("windows-*")):
+                    raise Refusal(
+                        f"{self.target} has windows of an earlier run; remove them, or choose another folder"
+                    )
             elif self.target == STANDARD:
                 self._sink = _Sink(sys.stdout.buffer, self.form, self.schema, streamed=True)
             else:
@@ -198,8 +203,8 @@ class Writer:
             return
         try:
             if self.folder:
-                place = self.path / f"windows-{len(list(self.path.glob('windows-*'))):06}.parquet"
-                parquet.write_table(windows, place)
+                parquet.write_table(windows, self.path / f"windows-{self._files:06}.parquet")
+                self._files += 1
             else:
                 self._sink.write(windows)
         except BrokenPipeError:
