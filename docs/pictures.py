@@ -161,7 +161,7 @@ def kinds() -> Drawing:
         made.text(x(time) + (8 if name == "e" else -3 if name == "d" else 0), 12, name)
     made.axis(48, [(x(time), time) for time in range(0, 17, 4)], start=110)
     lanes: list[tuple[str, str, list[tuple[float, float]]]] = [
-        ("time 4 / 2", "one", [(0, 4), (2, 6), (4, 8), (10, 14), (12, 16)]),
+        ("time 4 / 2", "one", [(-0.4, 2), (0, 4), (2, 6), (4, 8), (10, 14), (12, 16)]),
         ("count 3 / 2", "one", [(-0.4, 4.4), (3.6, 5.7)]),
         ("session 3", "one", [(0, 8), (12, 15)]),
         ("time 5 / 2 rows", "two", [(-0.4, 1), (0, 5), (7, 12)]),
