@@ -26,7 +26,7 @@ from windrow.errors import QueryError
 from windrow_conformance import generated, matrix, report, transcript
 from windrow_conformance.case import Case
 from windrow_conformance.cases import transcripts
-from windrow_conformance.engines import NAMES, engine
+from windrow_conformance.engines import NAMES, Subset, engine
 from windrow_conformance.runner import Verdict, judge, run
 
 QUICK_GENERATED, FULL_GENERATED = 20, 100
@@ -75,7 +75,7 @@ FAILURE = Path("windrow-failure.toml")
     "--cases",
     "count",
     type=click.IntRange(0),
-    help=f"How many generated cases. Default: {FULL_GENERATED}, quick {QUICK_GENERATED}.",
+    help=f"How many generated cases. Default: {FULL_GENERATED}; quick, or for --query, {QUICK_GENERATED}.",
 )
 @click.option("--quick", is_flag=True, help="A subset that takes about two minutes on three engines.")
 @click.option("--replay", help="One generated case, as a failure prints it: SEED:NUMBER[:ATOMS].")
@@ -118,7 +118,9 @@ def main(
         _known_ways(chosen, ways)
         cases = _cases(query_file, rows_file, names, files, seed, count, quick, replay)
         alone = bool(query_file or names or files or replay)
-        verdicts = _run(console, chosen, cases, quick and not alone, interpreters, ways)
+        verdicts = _run(
+            console, chosen, cases, "all" if alone else "quick" if quick else "full", interpreters, ways
+        )
         if replay or query_file or not alone:
             verdicts = _shrunk(console, verdicts, interpreters)
     if html_file:
@@ -143,7 +145,7 @@ def _cases(
     if rows_file and not query_file:
         raise QueryError("--rows needs --query: the query that reads them")
     if count is None:
-        count = QUICK_GENERATED if quick else FULL_GENERATED
+        count = QUICK_GENERATED if quick or query_file else FULL_GENERATED
     if replay:
         return [generated.replayed(replay)]
     if query_file:
@@ -165,9 +167,7 @@ def _cases(
             raise QueryError(f"no transcript has {' or '.join(map(repr, names))} in its name")
     if names or files:
         return found
-    return found + [
-        replace(generated.generate(seed, number), quick=number < QUICK_GENERATED) for number in range(count)
-    ]
+    return found + [replace(generated.generate(seed, number), quick=number < 6) for number in range(count)]
 
 
 def _rows(path: Path) -> pa.Table:
@@ -179,7 +179,7 @@ def _run(
     console: Console,
     engines: list[str],
     cases: list[Case],
-    quick: bool,
+    subset: Subset,
     pythons: dict[str, str],
     ways: Sequence[str] = (),
 ) -> list[Verdict]:
@@ -197,7 +197,7 @@ def _run(
                 told = perf_counter()
                 console.print(f"{name}: {int(done)} answers, {left} to go ({what})", soft_wrap=True)
 
-        return run(engines, cases, quick=quick, pythons=pythons, ways=ways, progress=progress)
+        return run(engines, cases, subset=subset, pythons=pythons, ways=ways, progress=progress)
 
 
 def _shrunk(console: Console, verdicts: list[Verdict], pythons: dict[str, str]) -> list[Verdict]:

@@ -18,7 +18,7 @@ from windrow_conformance import answers, transcript
 from windrow_conformance.answers import Answer
 from windrow_conformance.case import Case
 from windrow_conformance.compare import Difference, difference, disagreement
-from windrow_conformance.engines import Engine, engine
+from windrow_conformance.engines import Engine, Subset, engine
 from windrow_conformance.marks import Mark
 from windrow_conformance.run_engine import DONE
 
@@ -59,7 +59,7 @@ def run(
     names: Sequence[str],
     cases: Sequence[Case],
     *,
-    quick: bool = False,
+    subset: Subset = "all",
     pythons: Mapping[str, str] | None = None,
     ways: Sequence[str] = (),
     progress: Progress | None = None,
@@ -76,13 +76,13 @@ def run(
             chosen = engine(name)
             asked = [way for way in chosen.ways if not ways or way in ways]
             plan = {
-                (name, way, case.name) for way in asked for case in cases if chosen.takes(case, way, quick)
+                (name, way, case.name) for way in asked for case in cases if chosen.takes(case, way, subset)
             }
             expected |= plan
             if plan:
                 out = Path(folder) / f"{name}.arrow"
                 running.append(
-                    pool.submit(_run, name, interpreters[name], file, out, asked, quick, len(plan), progress)
+                    pool.submit(_run, name, interpreters[name], file, out, asked, subset, len(plan), progress)
                 )
         for each in running:
             found += each.result()
@@ -139,12 +139,12 @@ def _run(
     cases: Path,
     out: Path,
     ways: Sequence[str],
-    quick: bool,
+    subset: Subset,
     count: int,
     progress: Progress | None,
 ) -> list[Answer]:
     command = [python, "-m", "windrow_conformance.run_engine", name, "--cases", str(cases), "--out", str(out)]
-    command += [part for way in ways for part in ("--way", way)] + (["--quick"] if quick else [])
+    command += [part for way in ways for part in ("--way", way)] + ["--subset", subset]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(_packages())}
     if name != "local":
         # An adapter carries rows and watermarks; that compiled code gives the same answer, the local engine shows.

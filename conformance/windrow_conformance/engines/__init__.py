@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 from windrow.errors import QueryError
 from windrow_conformance.answers import Answer
 from windrow_conformance.case import Case
 from windrow_conformance.marks import Mark
+
+Subset = Literal["quick", "full", "all"]
+"""For every change; for every release; and whatever can be run at all, for cases that somebody names."""
 
 
 class Engine(Protocol):
@@ -23,7 +26,7 @@ class Engine(Protocol):
     def mark(self, case: Case, way: str) -> Mark | None:
         """Why a case cannot pass here; ``None`` if it has to."""
 
-    def takes(self, case: Case, way: str, quick: bool) -> bool:
+    def takes(self, case: Case, way: str, subset: Subset) -> bool:
         """Whether the case is in the subset that this way runs."""
 
     def run(self, way: str, cases: Sequence[Case]) -> Iterator[Answer]:

@@ -24,6 +24,7 @@ import pyarrow as pa
 from windrow_conformance.answers import Answer, error_name, shortened
 from windrow_conformance.case import Case
 from windrow_conformance.compare import differs_if_ended
+from windrow_conformance.engines import Subset
 from windrow_conformance.marks import Gap, Mark
 
 TOGETHER = 16
@@ -45,10 +46,10 @@ class Flink:
     name, needs = "flink", "pyflink"
     ways = ("rows", "packed")
 
-    def takes(self, case: Case, way: str, quick: bool) -> bool:
+    def takes(self, case: Case, way: str, subset: Subset) -> bool:
         if not _tells(case):
             return False
-        return in_quick(case, way) if quick else True
+        return in_quick(case, way) if subset == "quick" else True
 
     def mark(self, case: Case, way: str) -> Mark | None:
         if way == "packed" and case.query.late == "side" and not case.error:

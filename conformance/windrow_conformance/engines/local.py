@@ -14,6 +14,7 @@ from windrow.state.pages import MemoryPages
 from windrow_conformance.answers import Answer, error_name
 from windrow_conformance.case import Case
 from windrow_conformance.compare import differs_in_batch
+from windrow_conformance.engines import Subset
 from windrow_conformance.marks import Gap, Mark
 
 Made = Callable[[], wr.Operator]
@@ -28,8 +29,8 @@ class Local:
     name, needs = "local", "windrow"
     ways = ("interpreted", "compiled", "stored", "batch", *(f"algorithm {name}" for name in sorted(REGISTRY)))
 
-    def takes(self, case: Case, way: str, quick: bool) -> bool:
-        return not quick or way in ("interpreted", "stored") or case.quick
+    def takes(self, case: Case, way: str, subset: Subset) -> bool:
+        return subset != "quick" or way in ("interpreted", "stored") or case.quick
 
     def mark(self, case: Case, way: str) -> Mark | None:
         if way == "batch" and differs_in_batch(case):

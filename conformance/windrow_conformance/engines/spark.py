@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from windrow_conformance.answers import Answer, error_name, shortened
 from windrow_conformance.case import Case
 from windrow_conformance.compare import differs_in_batch
+from windrow_conformance.engines import Subset
 from windrow_conformance.marks import Gap, Mark
 
 TOGETHER = 24
@@ -46,10 +47,12 @@ class Spark:
     name, needs = "spark", "pyspark"
     ways = ("batch", "batch by rows", "streaming")
 
-    def takes(self, case: Case, way: str, quick: bool) -> bool:
+    def takes(self, case: Case, way: str, subset: Subset) -> bool:
         if way == "streaming":
-            return streams(case) and (in_quick_stream(case) if quick else in_stream(case))
-        return case.quick if quick or way == "batch by rows" else True
+            return streams(case) and (
+                subset == "all" or (in_quick_stream if subset == "quick" else in_stream)(case)
+            )
+        return subset == "all" or case.quick or (subset == "full" and way == "batch")
 
     def mark(self, case: Case, way: str) -> Mark | None:
         if way != "streaming" and differs_in_batch(case):
@@ -78,8 +81,9 @@ def streams(case: Case) -> bool:
 
 
 def in_stream(case: Case) -> bool:
-    """The quick cases of windows, late rows and restarts; what an aggregate computes does not depend on streaming."""
-    return case.quick and not {"aggregate", "paper", "no row"} & set(case.covers)
+    """Disorder, late rows, watermarks and restarts of every window; the rest does not depend on streaming."""
+    others = {"aggregate", "paper", "no row", "one row", "null", "boundary", "offset", "gaps"}
+    return in_quick_stream(case) or (case.quick and not others & set(case.covers))
 
 
 def in_quick_stream(case: Case) -> bool:
