@@ -35,7 +35,7 @@ class Local:
     def mark(self, case: Case, way: str) -> Mark | None:
         if way == "batch" and differs_in_batch(case):
             return NO_BATCH
-        if way.startswith("algorithm"):
+        if way.startswith("algorithm") and not case.error:
             try:
                 _with_algorithm(case, way).bind(case.schema)
             except PropertyError as error:
