@@ -102,3 +102,10 @@ class Second(TimestampAssigner):  # type: ignore[misc]
 
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         return int(value[1]) // 1000
+
+
+class OneKey(MapFunction):  # type: ignore[misc]
+    """Rows of one key, a millisecond apart."""
+
+    def map(self, number: int) -> Row:
+        return Row("a", number * 1000, float(number * 31 % 97))

@@ -19,6 +19,7 @@ from test_windowed import TYPE, in_order, shuffled, table
 import windrow as wr
 from windrow import oracle
 from windrow_flink import FPBA, PACKED, environment, pack, unpack, windowed, windowed_packed
+from windrow_flink.function import LOG
 
 ROW = Types.ROW_NAMED(["plug", "ts", "load"], [Types.STRING(), Types.LONG(), Types.DOUBLE()])
 
@@ -130,3 +131,24 @@ def test_packed_streams_and_early_results(collected: Any) -> None:
         for row in map(list, map(dict.values, oracle.evaluate(data, whole).to_pylist()))
     }
     assert all(row[3] <= finals[tuple(row[:3])] for row in found["early"] if row[4] == "early")
+
+
+def test_the_state_of_a_count_window_does_not_grow(tmp_path: Path) -> None:
+    """Rows of one key, of which a checkpoint would hold megabytes if they were kept; benchmarks/flink/state.py has 10 million."""
+    rows = 40_000
+    flink = environment(checkpoints=tmp_path, every="200ms")
+    query = wr.Query(by="plug", window=wr.CountWindow(1000, 100), aggregates={"peak": wr.Max("load")})
+    found = windowed(made(flink, rows, owned.OneKey()), query, disorder=0)
+    discard = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+    found._j_data_stream.sinkTo(discard)
+    ended = flink.execute_async().get_job_execution_result()
+    sizes: dict[str, int] = {}
+    while not ended.done():
+        for metadata in tmp_path.glob("*/chk-*/_metadata"):
+            with suppress(FileNotFoundError):  # a newer one has come
+                size = sum(each.stat().st_size for each in metadata.parent.iterdir())
+                sizes[metadata.parent.name] = max(size, sizes.get(metadata.parent.name, 0))
+        time.sleep(0.05)
+    ended.result()
+    assert len(sizes) >= 3, sizes
+    assert max(sizes.values()) < LOG + (1 << 17) < rows * 48, sizes

@@ -33,7 +33,7 @@ from windrow_flink.times import END, from_flink, to_flink
 
 BATCH = 4096
 """How many rows of a bucket may wait for the operator."""
-LOG = 4 << 20
+LOG = 1 << 18
 """How many bytes of a bucket are logged before its operator writes its pages."""
 PASSED = struct.Struct("<qq")
 """The watermark up to which windows were given out, and how many entries of the log went into them."""

@@ -41,6 +41,8 @@ from windrow_flink.stream import (
 
 ROWS = 1 << 17
 """How many rows a reader puts into one batch, before it is split by bucket."""
+LOG = 4 << 20
+"""How many bytes of a bucket are logged before its operator writes its pages."""
 _TOLD = struct.Struct("<q")
 """The time that an element may tell Flink's watermarks, after its head."""
 
@@ -96,7 +98,8 @@ def windowed_packed(
             f"windowed_packed() needs elements made by pack() or bytes of Arrow IPC, not {element}; "
             f"give the step before it output_type=windrow_flink.PACKED"
         )
-    plan = Plan(query, Packed(kept), packed_out if packed_output else rows_out, ttl=time_to_live(ttl))
+    emit = packed_out if packed_output else rows_out
+    plan = Plan(query, Packed(kept), emit, ttl=time_to_live(ttl), log=LOG)
     if query.late == "side":
         raise QueryError(
             "windowed_packed() has no side output for late rows; use late='drop' or 'update', or windowed()"
