@@ -246,11 +246,8 @@ def _told(verdicts: list[Verdict]) -> int:
     counts = Counter(verdict.outcome for verdict in verdicts)
     for verdict in verdicts:
         if verdict.red:
-            engine_option = f" --engine {verdict.engine} --way '{verdict.way}'"
             console.print(f"[bold red]{escape(verdict.case.name)} on {escape(verdict.place)}[/]")
-            console.print(
-                escape(f"  {verdict.why}\n  again     {verdict.case.replay}{engine_option}"), soft_wrap=True
-            )
+            console.print(escape(f"  {verdict.why}\n  again     {verdict.again}"), soft_wrap=True)
     text = ", ".join(
         f"{counts[outcome]} {meaning}" for outcome, meaning in report.MEANINGS.items() if counts[outcome]
     )

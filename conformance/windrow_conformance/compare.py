@@ -75,7 +75,9 @@ def settled(windows: pa.Table, bound: BoundQuery) -> list[Row]:
     for window, row in zip(identities(windows, bound), windows.to_pylist(), strict=True):
         if row.pop("emission", "final") != "early":
             last[window] = row
-    return [last[window] for window in sorted(last, key=repr)]
+    return [
+        last[window] for window in sorted(last, key=lambda window: (window[-2], window[-3], repr(window)))
+    ]
 
 
 def batch_answer(case: Case) -> list[Row] | None:

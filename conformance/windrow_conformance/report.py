@@ -42,7 +42,7 @@ def junit(verdicts: Sequence[Verdict]) -> str:
                 suite, "testcase", classname=place, name=verdict.case.name, time=f"{seconds:.3f}"
             )
             if verdict.red:
-                text = _xml(f"{verdict.why}\n\nagain: {verdict.case.replay}")
+                text = _xml(f"{verdict.why}\n\nagain: {verdict.again}")
                 ElementTree.SubElement(test, "failure", message=text.splitlines()[0]).text = text
             elif verdict.outcome == "marked":
                 ElementTree.SubElement(test, "skipped", message=_xml(verdict.why))
@@ -99,9 +99,9 @@ def _failure(verdict: Verdict, number: int) -> str:
     if wrong is not None and (wrong.expected or wrong.got):
         tables = f"<h4>expected</h4>{_table(wrong.expected)}<h4>got</h4>{_table(wrong.got)}"
     return f"""<section id="failure-{number}"><h3>{escape(case.name)} on {escape(verdict.place)}</h3>
-<p>{escape(case.story)}</p><pre class="why">{escape(verdict.why)}</pre>{tables}
+<p>{escape(case.story)}</p><pre class="why">{escape(wrong.what if wrong else verdict.why)}</pre>{tables}
 <h4>windows</h4>{picture(case)}<h4>query</h4><pre>{escape(case.query.described)}</pre>
-<h4>script</h4><pre>{escape(script)}</pre><p>Again: <code>{escape(case.replay)}</code></p></section>"""
+<h4>script</h4><pre>{escape(script)}</pre><p>Again: <code>{escape(verdict.again)}</code></p></section>"""
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:

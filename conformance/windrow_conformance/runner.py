@@ -48,6 +48,11 @@ class Verdict:
         return self.outcome in ("failed", "mark passes")
 
     @property
+    def again(self) -> str:
+        """The command that runs it again."""
+        return f"{self.case.replay} --engine {self.engine} --way '{self.way}'" if self.case.replay else ""
+
+    @property
     def why(self) -> str:
         """What a person reads about it."""
         if self.outcome == "mark passes":
