@@ -14,7 +14,7 @@ from windrow.kernels.layout import Windows
 from windrow.runs import State, Tower
 
 SMALL_TASK = 8192
-"""Handing work to another thread costs more than this many combines."""
+"""Handing work to another thread costs more than combining this many numbers."""
 
 
 class Parallel:
@@ -34,10 +34,10 @@ class Parallel:
 
     def slide(self, windows: Windows, count: int) -> dict[str, tuple[Any, Any]]:
         """The results of planned windows."""
-        cuts = self._cuts(windows, count)
-        return {tower.name: self._results(tower, windows, count, cuts) for tower in self.state.towers}
+        return {tower.name: self._results(tower, windows, count) for tower in self.state.towers}
 
-    def _results(self, tower: Tower, windows: Windows, count: int, cuts: list[int]) -> tuple[Any, Any]:
+    def _results(self, tower: Tower, windows: Windows, count: int) -> tuple[Any, Any]:
+        cuts = self._cuts(tower, windows, count)
         state = self.state
         if len(cuts) < 2:
             return tower.slide(state, windows, count)
@@ -52,14 +52,19 @@ class Parallel:
             tower.slide_some(state, windows, out, ok, begin, end, False)
         return out, ok
 
-    def _cuts(self, windows: Windows, count: int) -> list[int]:
-        """Where the due windows are cut into tasks; nowhere if they are too few."""
+    def _cuts(self, tower: Tower, windows: Windows, count: int) -> list[int]:
+        """Where the due windows are cut into tasks; nowhere if they are too little work."""
         moved = np.flatnonzero(windows.flip[:count])
-        combines = np.cumsum(self.state.runs.held[windows.key[moved]])
-        if not len(moved) or combines[-1] < SMALL_TASK:
+        work = np.cumsum(self.state.runs.held[windows.key[moved]]) * _numbers(tower)
+        if not len(moved) or work[-1] < SMALL_TASK:
             return []
-        _, first = np.unique(combines // SMALL_TASK, return_index=True)
+        _, first = np.unique(work // SMALL_TASK, return_index=True)
         return sorted({0, *moved[first].tolist(), count})
+
+
+def _numbers(tower: Tower) -> int:
+    """How many numbers a partial of an aggregate has."""
+    return sum(field.width or 1 for field in tower.monoid.fields or ()) or 1
 
 
 @lru_cache(maxsize=1)
