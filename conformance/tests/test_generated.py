@@ -29,7 +29,7 @@ def test_they_are_varied() -> None:
     assert sum(case.windows.num_rows > 5 for case in CASES) > COUNT / 2
 
 
-@pytest.mark.parametrize("way", ["interpreted", "stored"])
+@pytest.mark.parametrize("way", ["interpreted", "stored", "crashing"])
 def test_the_local_engine(way: str) -> None:
     red = [f"{each.case.replay}\n{each.why}" for each in judge(CASES, ENGINE.run(way, CASES)) if each.red]
     assert not red, red[0]

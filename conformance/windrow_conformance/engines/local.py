@@ -1,4 +1,5 @@
-"""The in-process engine: the operator step by step, interpreted, compiled, with its state in a store, and each algorithm by name."""
+"""The in-process engine: the operator step by step, interpreted, compiled, with its state in a store that survives crashes,
+and each algorithm by name."""
 
 from __future__ import annotations
 
@@ -12,12 +13,11 @@ from windrow.algorithms import REGISTRY
 from windrow.errors import PropertyError, WindrowError
 from windrow.state.pages import MemoryPages
 from windrow_conformance.answers import Answer, error_name
-from windrow_conformance.case import Case
+from windrow_conformance.case import Case, Step
 from windrow_conformance.compare import differs_in_batch
 from windrow_conformance.engines import Subset
 from windrow_conformance.marks import Gap, Mark
 
-Made = Callable[[], wr.Operator]
 NO_BATCH = Mark(
     Gap.NEVER, "a batch has all its rows before it answers, so none is late and no window is open"
 )
@@ -27,10 +27,17 @@ class Local:
     """The engine ``local``."""
 
     name, needs = "local", "windrow"
-    ways = ("interpreted", "compiled", "stored", "batch", *(f"algorithm {name}" for name in sorted(REGISTRY)))
+    ways = (
+        "interpreted",
+        "compiled",
+        "stored",
+        "crashing",
+        "batch",
+        *(f"algorithm {name}" for name in sorted(REGISTRY)),
+    )
 
     def takes(self, case: Case, way: str, subset: Subset) -> bool:
-        return subset != "quick" or way in ("interpreted", "stored") or case.quick
+        return subset != "quick" or way in ("interpreted", "stored", "crashing") or case.quick
 
     def mark(self, case: Case, way: str) -> Mark | None:
         if way == "batch" and differs_in_batch(case):
@@ -56,8 +63,8 @@ def _answer(case: Case, way: str) -> Answer:
     try:
         if way == "batch":
             return Answer(case.name, "local", way, (wr.aggregate(case.rows, case.query),))
-        if way == "stored":
-            return _stored(case)
+        if way in ("stored", "crashing"):
+            return _stored(case, way)
         query = _with_algorithm(case, way) if way.startswith("algorithm") else case.query
         compiled = way == "compiled"
         return _driven(
@@ -74,40 +81,64 @@ def _with_algorithm(case: Case, way: str) -> wr.Query:
     return wr.Query.from_dict({**case.query.to_dict(), "algorithm": way.removeprefix("algorithm ")})
 
 
-def _stored(case: Case) -> Answer:
-    """The state in a store, committed after each step, and read back from there at a restart."""
-    pages = MemoryPages()
-
-    def opened(_: wr.Operator | None = None) -> wr.Operator:
-        return wr.Operator.open(case.query, case.schema, pages, compiled=False)
-
-    return _driven(case, "stored", opened(), opened)
-
-
 def _driven(
     case: Case, way: str, operator: wr.Operator, restarted: Callable[[wr.Operator], wr.Operator]
 ) -> Answer:
-    found, late = [], [case.schema.empty_table()]
+    found, late = [], []
     for step in case.steps:
-        windows = case.bound.output_schema.empty_table()
-        if step.kind == "rows":
-            windows = operator.process(step.value)
-        elif step.kind == "watermark":
-            windows = operator.advance(step.value)
-        elif step.kind == "end":
-            windows = operator.flush()
-        else:
+        if step.kind == "restart":
             operator = restarted(operator)
-        found.append(windows)
+        found.append(_fed(operator, step, case))
         late.append(operator.late())
-        if way == "stored":
+    return _gathered(case, way, operator, found, late)
+
+
+def _stored(case: Case, way: str) -> Answer:
+    """The state in a store, which a restart opens again.
+
+    "stored" commits after every step. "crashing" commits only after watermarks: a restart is a crash, what was not
+    committed is lost with all that came of it, and those steps are done again.
+    """
+    pages = MemoryPages()
+
+    def opened() -> wr.Operator:
+        return wr.Operator.open(case.query, case.schema, pages, compiled=False)
+
+    operator = opened()
+    found = [case.bound.output_schema.empty_table()] * len(case.steps)
+    late = [case.schema.empty_table()] * len(case.steps)
+    position = committed = reached = 0
+    while position < len(case.steps):
+        step = case.steps[position]
+        if step.kind == "restart" and position >= reached:
+            operator, reached, position = opened(), position + 1, committed
+            continue
+        found[position], late[position] = _fed(operator, step, case), operator.late()
+        position += 1
+        if way == "stored" or step.kind in ("watermark", "end"):
             operator.commit()
+            committed = position
+    return _gathered(case, way, operator, found, late)
+
+
+def _fed(operator: wr.Operator, step: Step, case: Case) -> pa.Table:
+    if step.kind == "rows":
+        return operator.process(step.value)
+    if step.kind == "watermark":
+        return operator.advance(step.value)
+    return operator.flush() if step.kind == "end" else case.bound.output_schema.empty_table()
+
+
+def _gathered(
+    case: Case, way: str, operator: wr.Operator, found: list[pa.Table], late: list[pa.Table]
+) -> Answer:
+    handed_back = pa.concat_tables([case.schema.empty_table(), *late])
     return Answer(
         case.name,
         "local",
         way,
         tuple(found),
         stepped=True,
-        late=pa.concat_tables(late) if case.query.late == "side" else None,
+        late=handed_back if case.query.late == "side" else None,
         late_rows=operator.late_rows,
     )
