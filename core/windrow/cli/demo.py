@@ -13,6 +13,8 @@ import click
 from windrow.cli.refusals import Refusal, refusals
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from windrow.query import Query
 
 
@@ -61,15 +63,13 @@ def demo(engine: str | None, output: Path, plugs: int, small: bool, save: Path |
             sys.exit(1)
 
 
-def _small(console: object, save: Path | None) -> None:
-    from rich.console import Console
+def _small(console: Console, save: Path | None) -> None:
     from rich.markup import escape
 
     import windrow as wr
     from windrow.cli.tables import EDGE, show
     from windrow.data import plugs
 
-    assert isinstance(console, Console)
     rows = plugs()
     query = wr.Query(
         by=["plug"],

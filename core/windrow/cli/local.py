@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ def _advance_in_steps(
 def _together(rows: Rows, *, at_once: bool) -> Iterator[pa.Table]:
     waiting: list[Any] = []
     held = 0
-    for batch in chain(rows):
+    for batch in rows:
         waiting.append(batch)
         held += batch.num_rows
         if at_once or held >= TOGETHER:
