@@ -150,7 +150,8 @@ def _run(
 ) -> list[Answer]:
     command = [python, "-m", "windrow_conformance.run_engine", name, "--cases", str(cases), "--out", str(out)]
     command += [part for way in ways for part in ("--way", way)] + ["--subset", subset]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(_packages())}
+    path = [*_packages(), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     if name != "local":
         # An adapter carries rows and watermarks; that compiled code gives the same answer, the local engine shows.
         environment.setdefault("NUMBA_DISABLE_JIT", "1")
