@@ -72,20 +72,21 @@ class Blob(MapFunction):  # type: ignore[misc]
 
 
 class Halting(MapFunction):  # type: ignore[misc]
-    """Rows of one key, a millisecond apart; ten late ones; then the stream stands still until a file is there."""
+    """Rows of one key, a millisecond apart, the last 30 of them slowly, the middle ten of those late; then the stream stands still
+    until a file is there."""
 
     def __init__(self, rows: int, go_on: str) -> None:
         self.rows, self.go_on = rows, go_on
 
     def map(self, number: int) -> Row:
-        if number == self.rows - 11:
-            time.sleep(2)  # the watermark passes
-        if number == self.rows - 1:
+        place = number - self.rows + 31
+        if place > 0:
+            time.sleep(0.1)  # the watermark passes
+        if place == 30:
             deadline = time.monotonic() + 120
             while not os.path.exists(self.go_on) and time.monotonic() < deadline:
                 time.sleep(0.1)
-        late = self.rows - 11 <= number < self.rows - 1
-        return Row("a", 5000 if late else number * 1000, float(number % 97))
+        return Row("a", 5000 if 10 <= place < 20 else number * 1000, float(number % 97))
 
 
 class Resting(MapFunction):  # type: ignore[misc]
