@@ -113,7 +113,13 @@ def _plug(findings: Findings) -> Iterable[str]:
 
 def _busiest(findings: Findings) -> Iterable[str]:
     rows = [
-        (name_of(row), f"{row['mean']:.1f}", f"{row['p95']:,.1f}", f"{row['peak']:,.1f}", f"{row['n']:,}")
+        (
+            " · ".join(str(row[column]) for column in PLUG),
+            f"{row['mean']:.1f}",
+            f"{row['p95']:,.1f}",
+            f"{row['peak']:,.1f}",
+            f"{row['n']:,}",
+        )
         for row in findings.plugs
     ]
     yield f'<section><h2>The busiest plugs</h2><p class="soft">The hour up to {findings.until:%H:%M:%S}.</p>'
