@@ -34,6 +34,7 @@ PAUSE = 0.4
 NEVER = -(1 << 60)
 """The time, in milliseconds, of a step that must not move the watermark."""
 FAR = 2_500_000_000_000
+UNTOLD = Mark(Gap.ENGINES, "Flink's watermarks are whole milliseconds")
 ENDS = Mark(
     Gap.ENGINES, "a bounded stream ends with a watermark after everything, so its last windows come out"
 )
@@ -47,16 +48,20 @@ class Flink:
     ways = ("rows", "packed")
 
     def takes(self, case: Case, way: str, subset: Subset) -> bool:
-        if not _tells(case):
-            return False
         return in_quick(case, way) if subset == "quick" else True
 
     def mark(self, case: Case, way: str) -> Mark | None:
         if way == "packed" and case.query.late == "side" and not case.error:
             return PACKED_SIDE
+        if not _tells(case):
+            return UNTOLD
         return ENDS if differs_if_ended(case) else None
 
     def run(self, way: str, cases: Sequence[Case]) -> Iterator[Answer]:
+        for case in cases:
+            if not _tells(case):
+                yield Answer(case.name, "flink", way, error="?", message=UNTOLD.reason)
+        cases = [case for case in cases if _tells(case)]
         refused = {case.name for case in cases if case.error or self.mark(case, way) == PACKED_SIDE}
         plain = [case for case in cases if case.name not in refused]
         restarted = [case for case in plain if case.restarts]

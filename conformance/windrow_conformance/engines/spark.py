@@ -7,11 +7,13 @@ future of the data, which the stream drops after Spark has seen their time; so r
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -39,6 +41,7 @@ OPTIONS: dict[str, dict[str, Any]] = {"batch": {}, "batch by rows": {"pushdown":
 NO_BATCH = Mark(
     Gap.NEVER, "a batch has all its rows before it answers, so none is late and no window is open"
 )
+UNTOLD = Mark(Gap.ENGINES, "Spark's watermarks are whole milliseconds, from 1970 on")
 
 
 class Spark:
@@ -49,26 +52,24 @@ class Spark:
 
     def takes(self, case: Case, way: str, subset: Subset) -> bool:
         if way == "streaming":
-            return streams(case) and (
-                subset == "all" or (in_quick_stream if subset == "quick" else in_stream)(case)
-            )
+            return subset == "all" or (in_quick_stream if subset == "quick" else in_stream)(case)
         return subset == "all" or case.quick or (subset == "full" and way == "batch")
 
     def mark(self, case: Case, way: str) -> Mark | None:
         if way != "streaming" and differs_in_batch(case):
             return NO_BATCH
-        return None
+        return UNTOLD if way == "streaming" and not streams(case) else None
 
     def run(self, way: str, cases: Sequence[Case]) -> Iterator[Answer]:
-        folder = Path(tempfile.mkdtemp(prefix="windrow-spark-"))
-        try:
-            spark = _session(folder)
-            if way == "streaming":
-                yield from _streamed(spark, cases, folder)
-            else:
-                yield from _batches(spark, way, cases)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        if not cases:
+            return
+        folder = _folder()
+        spark = _session(folder)
+        if way != "streaming":
+            yield from _batches(spark, way, cases)
+            return
+        yield from (untold(case, way) for case in cases if not streams(case))
+        yield from _streamed(spark, [case for case in cases if streams(case)], folder / "streams")
 
 
 ENGINE = Spark()
@@ -78,6 +79,10 @@ def streams(case: Case) -> bool:
     """Whether a case can be told to Spark's watermark, which has whole milliseconds and begins at 1970."""
     marks = [step.value for step in case.steps if step.kind == "watermark"]
     return all(mark >= 0 and mark % 1000 == 0 for mark in marks)
+
+
+def untold(case: Case, way: str) -> Answer:
+    return Answer(case.name, "spark", way, error="?", message=UNTOLD.reason)
 
 
 def in_stream(case: Case) -> bool:
@@ -96,6 +101,14 @@ def in_quick_stream(case: Case) -> bool:
         "session/idle",
         "policy/valid",
     )
+
+
+@cache
+def _folder() -> Path:
+    """Where Spark and the streams of this process keep their files; gone when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="windrow-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _session(folder: Path) -> Any:
