@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
@@ -145,6 +146,16 @@ def test_the_demo_sees_a_wrong_window(tmp_path: Path) -> None:
     ):
         parquet.write_table(table, tmp_path / "houses" / "all.parquet")
         assert why in compare(houses, "houses", tmp_path / "houses").difference
+
+
+def test_the_percentile_of_the_demo_is_an_aggregate_and_near_the_exact_one() -> None:
+    from windrow.demo.scenario import OWN
+
+    loads = np.random.default_rng(3).gamma(0.6, 120.0, 4000)
+    wr.laws.check(OWN("load"), [float(load) for load in loads[:50]], examples=30)
+    found = wr.sliding(loads, OWN(), range=1000, slide=100)
+    exact = [np.quantile(loads[start : start + 1000], 0.95) for start in range(0, 3001, 100)]
+    assert np.abs(found / exact - 1).max() < 0.1
 
 
 # Run.
