@@ -7,11 +7,13 @@ from time import perf_counter
 from typing import Any
 
 import pyspark
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from windrow.data.smart_home import LOAD
 from windrow.demo.scenario import COLUMNS, QUERIES, Beat, Native, Ran, Readings, Tell
+from windrow.errors import EngineError
 from windrow_spark import Measured, Metrics, remaining, windowed
 from windrow_spark.session import local_session
 
@@ -50,6 +52,8 @@ def _stream(spark: Any, readings: Readings, output: Path, tell: Tell) -> None:
             rest.write.mode("overwrite").parquet(str(output / name / "part=last"))
             count = spark.read.parquet(str(output / name / "part=last")).count()
             tell(Beat(name, 0, count, perf_counter() - started, "the last windows"))
+    except StreamingQueryException as error:
+        raise EngineError(f"Spark's stream has stopped: {str(error).splitlines()[0]}") from error
     finally:
         spark.streams.removeListener(listener)
 
