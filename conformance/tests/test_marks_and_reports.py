@@ -12,6 +12,7 @@ import pytest
 from windrow_conformance import answers, matrix, report
 from windrow_conformance.answers import Answer
 from windrow_conformance.cases import transcripts
+from windrow_conformance.engines import engine
 from windrow_conformance.engines.local import ENGINE, NO_BATCH
 from windrow_conformance.marks import Gap, Mark
 from windrow_conformance.picture import picture
@@ -161,3 +162,25 @@ def test_pictures_have_rows_and_windows(name: str) -> None:
         else len({(r["k"], r["window_start"], r["window_end"]) for r in case.windows.to_pylist()})
     )
     assert drawn.count("<rect") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "case", "gap"),
+    [
+        ("spark", "batch", "time/late", Gap.NEVER),
+        ("spark", "batch", "time/in-order", None),
+        ("spark", "streaming", "time/late", None),
+        ("spark", "streaming", "time/watermark at the boundary", Gap.ENGINES),
+        ("flink", "rows", "time/watermark at the boundary", Gap.ENGINES),
+        ("flink", "rows", "time/huge range, small slide", Gap.ENGINES),
+        ("flink", "rows", "side/whole rows", None),
+        ("flink", "packed", "side/whole rows", Gap.OURS),
+        ("local", "algorithm SubtractOnEvict", "time/in-order", Gap.NEVER),
+        ("local", "algorithm PBA", "time/in-order", None),
+    ],
+)
+def test_what_engines_declare(name: str, way: str, case: str, gap: Gap | None) -> None:
+    """Known where no engine is installed: the comparison needs none."""
+    mark = engine(name).mark(CASES[case], way)
+    assert (mark.gap if mark else None) == gap
+    assert mark is None or len(mark.reason.split()) > 4
