@@ -204,7 +204,7 @@ def test_rows_of_files_may_be_in_any_order_and_streams_have_a_delay(saved: Path)
     assert windrow("run", saved / "query.toml", "--input", folder, "--output", output).exit_code == 0
     assert parquet.read_table(output).equals(expected())
     backwards = windrow("run", saved / "query.toml", "--input", folder, "--output", output, "--delay", "1m")
-    assert backwards.exit_code == 0 and "rows were too late" in backwards.output
+    assert backwards.exit_code == 0 and " too late" in backwards.output
     in_order = windrow(
         "run", saved / "query.toml", "--input", saved / "plugs.csv", "--output", output, "--delay", "10s"
     )

@@ -4,6 +4,7 @@ import threading
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyarrow import csv, parquet
@@ -54,13 +55,18 @@ def test_files_give_the_same_windows_as_in_process(spark: SparkSession, tmp_path
 
 
 def test_a_watched_folder_gives_the_same_windows(spark: SparkSession, tmp_path: Path, query: Path) -> None:
+    """The second file comes later, with a row that comes too late."""
     folder, output = tmp_path / "rows", tmp_path / "windows.parquet"
     folder.mkdir()
+    query.write_text('late = "side"\n' + QUERY)
     parquet.write_table(plugs().slice(0, 270), folder / "0.parquet")
 
     def later() -> None:
-        time.sleep(3)
-        parquet.write_table(plugs().slice(270), tmp_path / "1.parquet")
+        while not spark.streams.active or not spark.streams.active[0].recentProgress:
+            time.sleep(0.2)  # the first file is a micro-batch of its own
+        parquet.write_table(
+            pa.concat_tables([plugs().slice(270), plugs().slice(0, 1)]), tmp_path / "1.parquet"
+        )
         (tmp_path / "1.parquet").rename(folder / "1.parquet")
 
     coming = threading.Thread(target=later)
@@ -68,7 +74,7 @@ def test_a_watched_folder_gives_the_same_windows(spark: SparkSession, tmp_path: 
     stream = ("--watch", "--until-idle", "8s", "--output", output)
     said = windrow("run", query, "--input", folder, "--engine", "spark", *stream)
     coming.join()
-    assert "540 rows → 102 windows" in said
+    assert "541 rows → 102 windows" in said and "1 too late" in said
     assert parquet.read_table(output).equals(wr.aggregate(plugs(), read_query(query)))
 
 

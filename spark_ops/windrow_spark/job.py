@@ -19,7 +19,7 @@ from windrow.cli.files import Rows, files_in, format_of, open_rows
 from windrow.cli.job import Done, Job, Progress
 from windrow.cli.refusals import Refusal
 from windrow.errors import EngineError
-from windrow_spark import Measured, Metrics, remaining, windowed
+from windrow_spark import Measured, Metrics, remaining, split_late, windowed
 from windrow_spark.schemas import spark_schema
 from windrow_spark.session import local_session
 
@@ -82,9 +82,11 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
 
     listener = Metrics(tell)
     spark.streams.addListener(listener)
+    windows = windowed(frame, job.query)
+    if job.query.late == "side":
+        windows = split_late(windows)[0]  # late rows are counted
     stream = (
-        windowed(frame, job.query)
-        .writeStream.format("parquet")
+        windows.writeStream.format("parquet")
         .option("path", str(work / "windows"))
         .option("checkpointLocation", str(work / "checkpoint"))
         .start()

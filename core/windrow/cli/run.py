@@ -84,7 +84,7 @@ def run(
     if isinstance(done.output, Ends):
         done.output.show(Console(highlight=False))
     where = "" if target in (None, "-") else f" in {target}"
-    late = f", {done.late_rows:,} rows were too late" if done.late_rows else ""
+    late = f", {done.late_rows:,} too late" if done.late_rows else ""
     rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0 else ""
     click.echo(f"{done.rows:,} rows → {done.output.written:,} windows{where}{late}{rate}", err=target == "-")
     sys.stdout.flush()
