@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,9 @@ from windrow.state.pages import HEADER, Pages
 from windrow.state.paging import Paging
 from windrow.tables import as_table
 from windrow.waiting import Waiting, batch_image, load_batch
+
+if TYPE_CHECKING:
+    from windrow.chosen import Chosen
 
 FEW = 1024
 """With fewer keys it is not worth while to look for those without state."""
@@ -80,6 +83,7 @@ class Operator:
         self._pool = _executor(threads)
         self._parallel: Parallel | None = None
         self._paging: Paging | None = None
+        self._chosen: Chosen | None = None
         self._bound: BoundQuery | None = None
         if schema is not None:
             self._bind(schema)
@@ -316,7 +320,8 @@ class Operator:
             elif self.query.algorithm != "auto" and self.query.late != "update":
                 from windrow.chosen import Chosen  # only a query that names an algorithm loads them all
 
-                self._state.slide = Chosen(self._state, self.query.algorithm).slide
+                self._chosen = Chosen(self._state, self.query.algorithm)
+                self._state.slide = self._chosen.slide
             self._keys = Keys([schema.field(name) for name in self.query.by])
             self._state.ensure_keys(len(self._keys))
             self._ordered = self._discipline.ordered or not all(m.commutative for m in bound.monoids.values())
@@ -392,7 +397,10 @@ class Operator:
 
     def _unfinished(self) -> pa.Table:
         """Results so far of the windows that have begun and are not final."""
-        return self._answer(list(self._discipline.begun(self._keys.order, self.watermark)), "early")
+        begun = list(self._discipline.begun(self._keys.order, self.watermark))
+        if self._chosen is not None:
+            self._chosen.held.clear()  # it has seen slices that may still change
+        return self._answer(begun, "early")
 
     def _answer(self, found: list[Due], emission: str) -> pa.Table:
         assert self._bound is not None
