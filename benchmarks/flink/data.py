@@ -32,7 +32,7 @@ class Rows:
         return (
             f"CREATE TEMPORARY TABLE `{name}` (id BIGINT, k AS MOD(id * 7919, {self.keys}), "
             f"v AS MOD(id * 40503, 1000003), ts AS TO_TIMESTAMP_LTZ(id * 1000 / {self.per_second}, 3), "
-            "WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen', 'fields.id.kind' = 'sequence', "
+            "WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000000', 'fields.id.kind' = 'sequence', "
             f"'fields.id.start' = '0', 'fields.id.end' = '{self.count - 1}')"
         )
 
