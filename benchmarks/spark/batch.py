@@ -52,13 +52,13 @@ def cases(spark: SparkSession, rows: int) -> list[Case]:
     some = loads(spark, rows // 10, 14, 1400)
     tiny = loads(spark, 3000, 14, 14)
     many = loads(spark, rows, 10_000, 1000)
-    one = loads(spark, 60_000, 1, 1000)
+    one = loads(spark, 150_000, 1, 1000)
     ratio_1000 = rate(lambda: windowed(dense, peak("1000s", "1s")), 4 * rows)
     tumbling = rate(lambda: native(dense, "1 second", "1 second"), 4 * rows)
-    hot = loads_one(spark, rows // 4)
-    whole = rate(lambda: windowed(hot, shares(), parallel=2), rows // 4)
-    single = rate(lambda: windowed(hot, shares(), parallel=False), rows // 4)
-    by_tuple = wr.Query("plug", window=wr.SlideByTuple("50s", 1), aggregates={"peak": wr.Max("load")})
+    hot = loads_one(spark, rows)
+    whole = rate(lambda: windowed(hot, shares(), parallel=2), rows)
+    single = rate(lambda: windowed(hot, shares(), parallel=False), rows)
+    by_tuple = wr.Query("plug", window=wr.SlideByTuple("100s", 1), aggregates={"peak": wr.Max("load")})
     native_1000 = rate(lambda: native(tiny, "1000 seconds", "1 second"), 3000, 1)
     return [
         Case("range/slide 1000", ratio_1000, "groupBy(window), 3,000 rows", native_1000, 500),
@@ -67,8 +67,8 @@ def cases(spark: SparkSession, rows: int) -> list[Case]:
         Case("range/slide 10, 100 rows a slice", rate(lambda: windowed(dense, peak("10s", "1s")), 4 * rows), "groupBy(window)",
              rate(lambda: native(dense, "10 seconds", "1 second"), 4 * rows), 1),
         Case("range/slide 1000, push-down", ratio_1000, "tumbling groupBy(window)", tumbling, 0.5),
-        Case("a window per row, frames of 50,000 rows", rate(lambda: windowed(one, by_tuple), 60_000), "max OVER RANGE",
-             rate(lambda: over(one, 50), 60_000, 1), 200),
+        Case("a window per row, frames of 100,000 rows", rate(lambda: windowed(one, by_tuple), 150_000), "max OVER RANGE",
+             rate(lambda: over(one, 100), 150_000, 1), 200),
         Case("rows to Python, 14 keys", rate(lambda: windowed(few, peak("1000s", "1s"), pushdown=False), rows),
              "repartition + sort + mapInArrow identity", rate(lambda: floor(few), rows), 1 / 1.5),
         Case("rows to Python, 10,000 keys", rate(lambda: windowed(many, peak("1000s", "100s"), pushdown=False), rows),

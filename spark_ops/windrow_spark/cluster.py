@@ -7,6 +7,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import functions as F
+
 import windrow
 
 _STATE_STORE = "spark.sql.streaming.stateStore."
@@ -36,6 +38,19 @@ def prepare(spark: Any) -> Any:
         spark.conf.set(name, value)
     spark.addArtifacts(str(library_archive()), pyfile=True)
     return spark
+
+
+def connected(spark: Any) -> bool:
+    """Whether a session is a client of Spark Connect."""
+    return ".connect." in type(spark).__module__
+
+
+def cores(spark: Any) -> int:
+    """How many tasks run at once."""
+    if not connected(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    parts = spark.range(1 << 10).select(F.spark_partition_id().alias("part"))  # as many as there are cores
+    return int(parts.distinct().count())
 
 
 def library_archive(folder: Path | None = None) -> Path:

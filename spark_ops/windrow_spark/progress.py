@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from windrow_spark.cluster import connected
+
 EVERY = 0.5
 
 
@@ -34,8 +36,7 @@ def progress(spark: Any, tell: Callable[[str], None] | None = None) -> Iterator[
 
     ``tell`` is called with the line instead, twice a second, and once at the end.
     """
-    connected = ".connect." in type(spark).__module__
-    watching: _Classic | _Connected = _Connected(spark) if connected else _Classic(spark)
+    watching: _Classic | _Connected = _Connected(spark) if connected(spark) else _Classic(spark)
     told, begin, over = tell or _line, time.perf_counter(), threading.Event()
 
     def show() -> None:

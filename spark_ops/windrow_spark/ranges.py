@@ -25,6 +25,7 @@ from windrow import Query
 from windrow.errors import QueryError
 from windrow.windows import TimeWindow
 from windrow_spark.batch import OUTPUT_ROWS, column, sorted_through
+from windrow_spark.cluster import cores
 from windrow_spark.schemas import Plan, as_spark_has
 from windrow_spark.slices import microseconds
 from windrow_spark.sorted_rows import SortedRows
@@ -73,9 +74,8 @@ def has_hot_key(frame: Any, query: Query) -> bool:
     The first rows tell at once if keys are mixed. Only if one key stands out there are all rows counted.
     """
     keys = frame.select(F.hash(*map(column, query.by)).alias("key"))
-    spark = frame.sparkSession
-    cores = spark.range(1 << 10).select(F.spark_partition_id().alias("part")).distinct().count()
-    return cores > 1 and all(_largest_share(rows) > 1 / cores for rows in (keys.limit(SAMPLE), keys))
+    tasks = cores(frame.sparkSession)
+    return tasks > 1 and all(_largest_share(rows) > 1 / tasks for rows in (keys.limit(SAMPLE), keys))
 
 
 def _largest_share(keys: Any) -> float:
