@@ -69,11 +69,11 @@ def test_a_watched_folder_gives_the_same_windows(spark: SparkSession, tmp_path: 
         )
         (tmp_path / "1.parquet").rename(folder / "1.parquet")
 
-    coming = threading.Thread(target=later)
+    coming = threading.Thread(target=later, daemon=True)
     coming.start()
     stream = ("--watch", "--until-idle", "8s", "--output", output)
     said = windrow("run", query, "--input", folder, "--engine", "spark", *stream)
-    coming.join()
+    coming.join(timeout=10)
     assert "541 rows → 102 windows" in said and "1 too late" in said
     assert parquet.read_table(output).equals(wr.aggregate(plugs(), read_query(query)))
 
