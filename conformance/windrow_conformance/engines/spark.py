@@ -64,12 +64,17 @@ class Spark:
         if not cases:
             return
         folder = _folder()
-        spark = _session(folder)
         if way != "streaming":
-            yield from _batches(spark, way, cases)
+            yield from _batches(_session(folder), way, cases)
             return
         yield from (untold(case, way) for case in cases if not streams(case))
-        yield from _streamed(spark, [case for case in cases if streams(case)], folder / "streams")
+        told = [case for case in cases if streams(case)]
+        for again in (False, True):
+            some = [case for case in told if bool(case.restarts) == again]
+            if some:
+                # Workers that live on would remember their state, and nothing would be read from the checkpoint.
+                spark = _session(folder, fresh_workers=again)
+                yield from _streamed(spark, some, folder / ("restarted" if again else "streams"))
 
 
 ENGINE = Spark()
@@ -111,7 +116,7 @@ def _folder() -> Path:
     return folder
 
 
-def _session(folder: Path) -> Any:
+def _session(folder: Path, *, fresh_workers: bool = False) -> Any:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
@@ -119,6 +124,9 @@ def _session(folder: Path) -> Any:
 
     from windrow_spark import session_conf
 
+    running = SparkSession.getActiveSession()
+    if fresh_workers and running is not None:
+        running.stop()
     builder = SparkSession.builder.master("local[2]").appName("windrow conformance")
     settings = {
         **session_conf(),
@@ -133,6 +141,7 @@ def _session(folder: Path) -> Any:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.python.worker.reuse": "false" if fresh_workers else "true",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
