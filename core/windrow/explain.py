@@ -11,7 +11,7 @@ from windrow import durations
 from windrow.aggregates.algebra import Aggregate, Monoid
 from windrow.query import Query
 from windrow.state.paging import FOLD
-from windrow.windows import CountWindow, PolicyWindow, SessionWindow, SlideByTuple, TimeWindow, Window
+from windrow.windows import CountWindow, PolicyWindow, SessionWindow, SlideByTuple, TimeWindow, Window, pane
 
 SLICE = 40  # stamp, stop, page, and two links of four bytes each, per slice
 
@@ -159,11 +159,8 @@ def _pushdown(query: Query, monoids: dict[str, Monoid]) -> str:
     without = [name for name, monoid in monoids.items() if monoid.sql is None]
     if without:
         return f"no: {', '.join(without)} has no SQL form"
-    return f"possible: slices of {durations.format(_slice_length(query))} can be made in the engine's SQL"
-
-
-def _slice_length(query: Query) -> int:
-    return min(int(window.slide) for _, window in query.windows if isinstance(window, TimeWindow))
+    length = pane([window for _, window in query.windows if isinstance(window, TimeWindow)])
+    return f"possible: slices of {durations.format(length)} can be made in the engine's SQL"
 
 
 def _number(value: int | None) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 from itertools import count
-from math import gcd
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +16,7 @@ from pyflink.table.types import to_arrow_type
 
 from windrow.errors import ColumnError, QueryError, TimeColumnError
 from windrow.query import BoundQuery, Query
-from windrow.windows import CountWindow, DeltaWindow, TimeWindow
+from windrow.windows import CountWindow, DeltaWindow, TimeWindow, pane
 from windrow_flink.batches import all_cross, batches, quoted
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.elements import PACKED
@@ -198,9 +196,8 @@ def _slices(
                 None,
                 f"aggregate {name!r} ({monoid.name}) would be rounded more in SQL; ask for it with push_down=True",
             )
-    first = windows[0].offset
-    length = reduce(gcd, [n for w in windows for n in (w.range, w.slide, abs(w.offset - first))])
-    slices = Slices(length, first % length)
+    length = pane(windows)
+    slices = Slices(length, windows[0].offset % length)
     if length % MILLISECOND or slices.offset % MILLISECOND:
         return None, "the slices are not whole milliseconds, Flink's unit"
     if zoned and not _is_utc(environment) and 900_000_000 % length:

@@ -22,9 +22,7 @@ from windrow.kernels.compiling import compile_seconds
 from windrow.state.pages import HEADER
 from windrow_spark.packing import from_bytes, to_bytes
 
-FINISHED = (
-    "windows binary, late binary, emitted long, late_rows long, pages long, written long, compile_seconds double"
-)
+FINISHED = "windows binary, late binary, emitted long, late_rows long, pages long, written long, compile_seconds double"
 MARK, HEADER_STATE, PAGES_STATE = "mark", "header", "pages"
 MARK_SCHEMA = "token binary, wake long, buckets int"
 CACHED_BUCKETS = 64

@@ -7,13 +7,11 @@ query has a SQL form. The operator merges partials instead of rows; the answer i
 
 from __future__ import annotations
 
-from math import gcd
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from windrow import Query
 from windrow.bound import BoundQuery
 from windrow.disciplines import InTime, discipline
 from windrow.windows import TimeWindow
@@ -88,11 +86,3 @@ def slice_start(bound: BoundQuery, time: Any) -> Any:
         for every, at in zip(cuts.cut_every.tolist(), cuts.cut_at.tolist(), strict=True)
     ]
     return starts[0] if len(starts) == 1 else F.greatest(*starts)
-
-
-def pane(query: Query) -> int:
-    """The longest slices of equal length that no boundary of a window crosses (microseconds)."""
-    windows = [window for _, window in query.windows if isinstance(window, TimeWindow)]
-    first = windows[0]
-    lengths = [length for window in windows for length in (window.range, window.slide)]
-    return gcd(*lengths, *(window.offset - first.offset for window in windows))

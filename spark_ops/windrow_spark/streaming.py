@@ -18,12 +18,12 @@ from pyspark.sql.types import StructField, StructType
 
 from windrow import Query
 from windrow.errors import ColumnError, QueryError, TimeColumnError
-from windrow.windows import TimeWindow
+from windrow.windows import TimeWindow, pane
 from windrow_spark.batch import column
 from windrow_spark.buckets import FINISHED, Buckets
 from windrow_spark.packing import LATE, PACKED, pack, unpack
 from windrow_spark.schemas import Plan, spark_schema
-from windrow_spark.slices import pane, partials, partials_schema
+from windrow_spark.slices import partials, partials_schema
 
 BUCKETS, MOST_BUCKETS = 16, 1 << 16
 METRICS = "windrow"
@@ -72,12 +72,10 @@ def stream(frame: Any, plan: Plan, buckets: int, *, pushdown: bool = False) -> A
 def _slices(frame: Any, plan: Plan) -> tuple[Any, pa.Schema]:
     """Finished slices, which Spark computes in a stateful operator of its own, before ours in the same query."""
     query = plan.query
-    length = pane(query)
-    first = query.windows[0][1]
-    assert isinstance(first, TimeWindow)
-    cut = F.window(column(query.time), _text(length), _text(length), _text(first.offset % length)).alias(
-        _SLICE
-    )
+    windows = [window for _, window in query.windows if isinstance(window, TimeWindow)]
+    length = pane(windows)
+    offset = windows[0].offset % length
+    cut = F.window(column(query.time), _text(length), _text(length), _text(offset)).alias(_SLICE)
     by = [column(name) for name in query.by]
     slices = frame.groupBy(*by, cut).agg(*partials(plan.bound))
     start = F.unix_micros(F.col(f"{_SLICE}.start")).alias(query.time)

@@ -11,7 +11,7 @@ from windrow.windows.delta import DeltaWindow
 from windrow.windows.hybrid import SlideByTime, SlideByTuple
 from windrow.windows.policy import PolicyWindow
 from windrow.windows.session import SessionWindow
-from windrow.windows.time import TimeWindow
+from windrow.windows.time import TimeWindow, pane
 
 __all__ = [
     "KINDS",
@@ -23,4 +23,5 @@ __all__ = [
     "SlideByTuple",
     "TimeWindow",
     "Window",
+    "pane",
 ]

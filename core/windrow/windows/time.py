@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -12,7 +14,7 @@ from windrow import durations
 from windrow.durations import Duration
 from windrow.windows.base import Context, Interval, Window
 
-__all__ = ["TimeWindow"]
+__all__ = ["TimeWindow", "pane"]
 
 Times = TypeVar("Times", int, NDArray[np.int64])
 
@@ -96,3 +98,13 @@ class TimeWindow(Window):
         if self.offset:
             values["offset"] = durations.format(self.offset)
         return values
+
+
+def pane(windows: Sequence[TimeWindow]) -> int:
+    """The length of the longest equal slices that no boundary of these windows crosses, in microseconds.
+
+    >>> pane([TimeWindow("1m", "7s"), TimeWindow("1m", "1m", offset="500ms")])
+    500000
+    """
+    lengths = [length for window in windows for length in (window.range, window.slide)]
+    return gcd(*lengths, *(window.offset - windows[0].offset for window in windows))
