@@ -60,7 +60,10 @@ def by_ranges(frame: Any, plan: Plan, ranges: int | None) -> Any:
         if earliest is not None:
             origin, width = earliest, max(-(-(latest - earliest + length + 1) // ranges), 1)
     first, last = (_quotient(time + F.lit(reach - origin), width) for reach in (1, length))
-    reached = F.when(first == last, F.array(first)).otherwise(F.sequence(first, last))
+    nowhere = F.array(F.lit(0).cast("long"))  # a row without a time goes on, to be refused by name
+    reached = (
+        F.when(time.isNull(), nowhere).when(first == last, F.array(first)).otherwise(F.sequence(first, last))
+    )
     rows = frame.select(*map(column, plan.schema.names), F.explode(reached).alias(RANGE))
     placed = (ranges, RANGE) if ranges is not None and not query.by else None
     return sorted_through(
