@@ -6,7 +6,8 @@ Each case is a pipeline of its own::
 
 A step that is a watermark has that as its time, a step that is rows has none; so only watermarks of the case move Flink's.
 Watermarks are sent on periodically, hence the pace: after a watermark the next step waits a little. A restart is a
-failure: Flink goes on from the last checkpoint (or the start, if it had none yet), and the steps since then come again. Because it stops all cases of a job, each case
+failure: Flink goes on from the last checkpoint (or the start, if it had none yet), and the steps since
+then come again. Because it stops all cases of a job, each case
 has one, at the one in the middle of its restarts.
 """
 
