@@ -227,9 +227,7 @@ class State:
             self.grow_slots(int(self.slots * min(1 + 1.1 * left, 16)))
         return slot
 
-    def due(
-        self, plan: Callable[[Windows, int], tuple[int, int]], end: int, room: int = 0
-    ) -> Iterator[Due]:
+    def due(self, plan: Callable[[Windows, int], tuple[int, int]], end: int, room: int = 0) -> Iterator[Due]:
         """Due windows with their results, in batches; ``plan(windows, begin)`` is called until it reaches
         the end."""
         begin = 0
