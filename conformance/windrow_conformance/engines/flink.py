@@ -6,9 +6,10 @@ Each case is a pipeline of its own::
 
 A step that is a watermark has that as its time, a step that is rows has none; so only watermarks of the case move Flink's.
 Watermarks are sent on periodically, hence the pace: after a watermark the next step waits a little. A restart is a
-failure: Flink goes on from the last checkpoint (or the start, if it had none yet), and the steps since
-then come again. Because it stops all cases of a job, each case
-has one, at the one in the middle of its restarts.
+failure: Flink goes on from the last checkpoint, and the steps since then come again. Before it come some breaths, steps in
+which nothing happens but that a checkpoint can pass. It cannot once the source has ended, so the source of such a case
+takes its time too; nor should it wait for steps that were sent ahead, so checkpoints are unaligned. Because a failure stops
+all cases of a job, each case has one, at the one in the middle of its restarts.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ PAUSE = 0.4
 NEVER = -(1 << 60)
 """The time, in milliseconds, of a step that must not move the watermark."""
 FAR = 2_500_000_000_000
+BREATHS = 4
+STEPS_PER_SECOND = 2.0
 UNTOLD = Mark(Gap.ENGINES, "Flink's watermarks are whole milliseconds")
 ENDS = Mark(
     Gap.ENGINES, "a bounded stream ends with a watermark after everything, so its last windows come out"
@@ -136,6 +139,7 @@ def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str,
     settings = {"pipeline.auto-watermark-interval": "5 ms", "execution.buffer-timeout.interval": "1 ms"}
     settings |= {"taskmanager.memory.network.max": "256 mb", "taskmanager.memory.network.min": "256 mb"}
     settings["restart-strategy.fixed-delay.delay"] = "10 ms"
+    settings["execution.checkpointing.unaligned.enabled"] = "true"
     flink = environment(
         settings=settings,
         checkpoints=folder / "checkpoints" if restarts else None,
@@ -165,15 +169,18 @@ def _windows(flink: Any, way: str, case: Case, uid: str, folder: Path) -> Any:
     from pyflink.common import Types, WatermarkStrategy
     from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
-    from windrow_conformance.engines.flink_steps import Pace, Rows, StepTime
+    from windrow_conformance.engines.flink_steps import Pace, Rows, StepTime, slow_numbers
     from windrow_flink import PACKED, windowed, windowed_packed
     from windrow_flink.rowtypes import type_of
 
-    steps = [(step.kind, step.value) for step in case.steps] or [("end", None)]
+    steps = list(_with_breaths(case)) or [("end", None)]
     times = list(_times(steps))
-    numbers = flink.from_source(
-        NumberSequenceSource(0, len(steps) - 1), WatermarkStrategy.no_watermarks(), uid, Types.LONG()
-    ).uid(f"{uid}-numbers")
+    if case.restarts:
+        source, whole = slow_numbers(len(steps), STEPS_PER_SECOND), Types.INT()
+    else:
+        source, whole = NumberSequenceSource(0, len(steps) - 1), Types.LONG()
+    numbers = flink.from_source(source, WatermarkStrategy.no_watermarks(), uid, whole)
+    numbers = numbers.uid(f"{uid}-numbers")
     paced = numbers.map(Pace([kind for kind, _ in steps], PAUSE, folder / uid), output_type=Types.LONG()).uid(
         f"{uid}-pace"
     )
@@ -189,6 +196,14 @@ def _windows(flink: Any, way: str, case: Case, uid: str, folder: Path) -> Any:
     if packed:
         return windowed_packed(rows, case.query, schema, uid=uid)
     return windowed(rows, case.query, uid=uid)
+
+
+def _with_breaths(case: Case) -> Iterator[tuple[str, Any]]:
+    """The steps of a case, and before each restart the time for a checkpoint."""
+    for step in case.steps:
+        if step.kind == "restart":
+            yield from [("breath", None)] * BREATHS
+        yield step.kind, step.value
 
 
 def _times(steps: Sequence[tuple[str, Any]]) -> Iterator[int]:

@@ -12,10 +12,25 @@ import pyarrow as pa
 from pyflink.common import Row
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import FlatMapFunction, MapFunction
+from pyflink.datastream.connectors.base import Source
+from pyflink.java_gateway import get_gateway
 
 from windrow import Query
 from windrow_flink import pack
 from windrow_flink.function import rows_out
+
+
+def slow_numbers(count: int, per_second: float) -> Source:
+    """A source of the numbers from 0 on, so many a second. Their type is Flink's INT."""
+    gateway = get_gateway()
+    flink = gateway.jvm.org.apache.flink
+    numbers = gateway.new_array(gateway.jvm.Object, count)
+    for number in range(count):
+        numbers[number] = number
+    whole = flink.api.common.typeinfo.Types.INT
+    made = flink.connector.datagen.functions.FromElementsGeneratorFunction(whole, numbers)
+    pace = flink.api.connector.source.util.ratelimit.RateLimiterStrategy.perSecond(per_second)
+    return Source(flink.connector.datagen.source.DataGeneratorSource(made, count, pace, whole))
 
 
 class Pace(MapFunction):  # type: ignore[misc]
@@ -27,10 +42,9 @@ class Pace(MapFunction):  # type: ignore[misc]
         self.fails = restarts[len(restarts) // 2] if restarts else -1
 
     def map(self, number: int) -> int:
-        if number and self.kinds[number - 1] != "rows":
+        if self.kinds[number] == "breath" or (number and self.kinds[number - 1] != "rows"):
             time.sleep(self.pause * busy())
         if number == self.fails and not Path(self.done).exists():
-            time.sleep(2 * self.pause * busy())  # for a checkpoint
             Path(self.done).touch()
             raise RuntimeError(f"a restart, as step {number} of the case says")
         return number
