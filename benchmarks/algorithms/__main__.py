@@ -57,7 +57,7 @@ class Run:
 
     def peers(self) -> tuple[int, Iterator[list[Row]]]:
         ranges = (
-            [8, 64, 1 << 10, 1 << 14, 1 << 20]
+            [8, 25, 40, 64, 1 << 10, 1 << 14, 1 << 17, 1 << 20]
             if self.quick
             else [1 << k for k in range(3, 21)] + [20, 100, 1000]
         )
