@@ -1,7 +1,6 @@
 """A standalone cluster of a master and two workers, started from the pip package, on loopback; an executor is killed."""
 
 import os
-import re
 import shutil
 import signal
 import socket
@@ -82,9 +81,14 @@ def test_a_cluster_gives_the_same_rows_even_if_an_executor_dies(
 
 
 def executors(folder: Path) -> list[int]:
-    """The executors that the workers of this test have started."""
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-    mine = [
-        line for line in listed.splitlines() if "CoarseGrainedExecutorBackend" in line and str(folder) in line
-    ]
-    return [int(found.group()) for line in mine if (found := re.search(r"\d+", line))]
+    """The executors that the workers of this test have started: they run in folders of their workers."""
+    listed = subprocess.run(["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    found = [int(line.split()[0]) for line in listed.splitlines() if "CoarseGrainedExecutorBackend" in line]
+    return [pid for pid in found if _folder_of(pid).startswith(str(folder))]
+
+
+def _folder_of(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
