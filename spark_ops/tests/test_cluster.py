@@ -82,7 +82,9 @@ def test_a_cluster_gives_the_same_rows_even_if_an_executor_dies(
 
 def executors(folder: Path) -> list[int]:
     """The executors that the workers of this test have started: they run in folders of their workers."""
-    listed = subprocess.run(["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True
+    ).stdout
     found = [int(line.split()[0]) for line in listed.splitlines() if "CoarseGrainedExecutorBackend" in line]
     return [pid for pid in found if _folder_of(pid).startswith(str(folder))]
 

@@ -166,6 +166,8 @@ def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:
         windowed(files.stream(), wr.Query("plug", window=TIME, aggregates={"late": wr.Count()}, late="side"))
     with pytest.raises(QueryError, match="buckets"):
         windowed(files.stream(), query, buckets=0)
+    with pytest.raises(QueryError, match=r"output_mode is 'complete'.*append"):
+        windowed(files.stream(), query, output_mode="complete")
 
 
 def test_pushed_down_slices_stream(files: Files) -> None:

@@ -19,6 +19,7 @@ def windowed(
     pushdown: bool | Literal["auto"] = "auto",
     parallel: bool | int | Literal["auto"] = "auto",
     buckets: int = BUCKETS,
+    output_mode: str = "append",
 ) -> Any:
     """The windows of a batch or streaming DataFrame, as a DataFrame: keys…, window_start, window_end, aggregates….
 
@@ -32,13 +33,15 @@ def windowed(
 
     ``buckets`` (streaming): into how many groups keys are hashed; a checkpoint is bound to it.
 
+    ``output_mode`` (streaming): the mode that ``writeStream`` will have, to be told here already that only "append" works.
+
     >>> windowed(spark.table("loads"), query)                                       # doctest: +SKIP
     """
     side = frame.isStreaming and isinstance(query, Query) and query.late == "side"
     planned = plan(query, frame, all_columns=side)
     _check_options(pushdown, parallel)
     if frame.isStreaming:
-        check_stream(frame, query, buckets)
+        check_stream(frame, query, buckets, output_mode)
         pushed = pushdown is True and _push_down(planned, pushdown, parallel)
         if pushed and (query.late != "drop" or query.lateness or query.early):
             raise QueryError(

@@ -104,8 +104,13 @@ def split_late(frame: Any) -> tuple[Any, Any]:
     return windows, frame.filter(F.col(LATE).isNotNull()).select(f"{LATE}.*")
 
 
-def check_stream(frame: Any, query: Query, buckets: int) -> None:
+def check_stream(frame: Any, query: Query, buckets: int, output_mode: str = "append") -> None:
     """Refuse what Spark would run without complaint, or fail on only when the job runs."""
+    if str(output_mode).lower() != "append":
+        raise QueryError(
+            f"output_mode is {output_mode!r}; windows of a stream come in mode 'append', each when it is final. "
+            "For corrections of windows that late rows change, use late='update' in the query"
+        )
     if not isinstance(buckets, int) or not 0 < buckets <= MOST_BUCKETS:
         raise QueryError(f"buckets has to be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     if query.late == "side" and LATE in (*query.by, *query.aggregates):
