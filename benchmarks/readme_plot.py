@@ -54,8 +54,9 @@ def flink() -> list[Pair]:
             kind = name.removeprefix("HOP, ")
             ours = [rate for other, rate in rates.items() if other != name and other.endswith(f", {kind}")]
             if ours:
-                ratio = kind.partition(",")[0].removeprefix("ratio ")
-                pairs.append(Pair(f"Flink, range/slide {ratio}", max(ours), theirs))
+                pairs.append(
+                    Pair(f"Flink, range/slide {kind.removeprefix('ratio ')} rows", max(ours), theirs)
+                )
     return pairs
 
 
