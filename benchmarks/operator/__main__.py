@@ -1,5 +1,5 @@
 """``python -m benchmarks.operator``: rows per second of ``wr.aggregate`` beside Polars in the same run, and the cost of a batch into a
-window of 2**20 slices beside one of 2**10. Prints a table and writes CSV into ``benchmarks/results/operator``.
+window of 2**20 slices beside one of 2**10. Prints a table and writes CSV and a plot into ``benchmarks/results/operator``.
 
 Polars has two forms that come near a sliding window. ``group_by_dynamic`` gives the same windows as ``wr.aggregate``: it is the peer.
 ``rolling`` gives one result per row instead of one per slide; it is shown beside it.
@@ -117,6 +117,26 @@ def into_a_long_window(slices: int, batches: int) -> Row:
     }
 
 
+def draw(measured: list[Row], path: Path) -> None:
+    """Rows per second, a group of bars for each window and number of keys."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 4))
+    cases = list(dict.fromkeys((row["window"], row["keys"]) for row in measured))
+    contenders = list(dict.fromkeys(row["contender"] for row in measured))
+    for place, contender in enumerate(contenders):
+        rates = [float(row["million_rows_per_second"]) for row in measured if row["contender"] == contender]
+        spots = [case + 0.26 * (place - 1) for case in range(len(cases))]
+        axes.bar_label(axes.bar(spots, rates, 0.24, label=contender), fmt="%.3g", fontsize=8)
+    axes.set_xticks(range(len(cases)), [f"{window}, {int(keys):,} keys" for window, keys in cases])
+    axes.set_yscale("log")
+    axes.set_ylabel("million rows per second, 2 cores")
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
@@ -133,6 +153,7 @@ def main() -> None:
     for row in measured:
         console.print(row)
     write(measured, RESULTS / "polars.csv")
+    draw(measured, RESULTS / "polars.png")
     long = [into_a_long_window(2**size, 20) for size in track((10, 20), "a batch into a long window")]
     for row in long:
         console.print(row)
