@@ -104,14 +104,15 @@ def environment(
     return made
 
 
-def stop_with_savepoint(job: JobClient, folder: str | os.PathLike[str]) -> str:
+def stop_with_savepoint(job: JobClient, folder: str | os.PathLike[str], *, drain: bool = False) -> str:
     """Stop a running job and return where its state was saved, for ``environment(resume=…)``.
 
+    With ``drain`` the stream ends as if its sources had: all windows come out, and there is nothing to resume.
     PyFlink's own ``JobClient.stop_with_savepoint`` calls a method that Flink 2 no longer has. The canonical
     format fits every state backend.
     """
     canonical = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
-    return str(job._j_job_client.stopWithSavepoint(False, str(Path(folder).absolute()), canonical).get())
+    return str(job._j_job_client.stopWithSavepoint(drain, str(Path(folder).absolute()), canonical).get())
 
 
 def why_not_thread() -> str | None:

@@ -1,45 +1,126 @@
-"""`windrow run --engine flink`: files through a Flink job in this process, packed rows in and packed windows out."""
+"""`windrow run --engine flink`: files, or a folder that grows, through a Flink job in this process; packed rows in, packed windows out."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
+from pyflink.common.job_client import JobClient
+from pyflink.datastream import DataStream, StreamExecutionEnvironment
+from pyflink.datastream.data_stream import CloseableIterator
 
 from windrow.cli.files import Rows, files_in, open_rows
 from windrow.cli.job import Done, Job, Progress
-from windrow.cli.refusals import Refusal
-from windrow_flink import environment, read_packed, unpack, windowed_packed
+from windrow.cli.watch import watched
+from windrow_flink import environment, read_packed, stop_with_savepoint, unpack, windowed_packed
+from windrow_flink.watching import SETTINGS, Feed
 
 
 def run(job: Job, progress: Progress) -> Done:
     """Compute the windows on Flink's mini cluster and write them, in the order of every answer."""
-    if job.watch:
-        raise Refusal(
-            "--watch is not for --engine flink: its file source cannot be told to end; use --engine local or spark"
-        )
+    with tempfile.TemporaryDirectory(prefix="windrow-") as folder:
+        return (_stream if job.watch else _batch)(job, progress, Path(folder))
+
+
+def _batch(job: Job, progress: Progress, work: Path) -> Done:
     rows = open_rows(job.source, job.form)
     bound = job.query.bind(rows.schema)
-    with tempfile.TemporaryDirectory(prefix="windrow-") as folder:
-        files, count = _parquet_files(job, rows, Path(folder), progress)
-        progress.say("starting Flink")
-        flink = environment(parallelism=max(1, min(os.cpu_count() or 1, 4)))
-        packed, schema = read_packed(flink, files, job.query, disorder=job.delay_us)
-        windows = windowed_packed(packed, job.query, schema, packed_output=True)
-        found = [bound.output_schema.empty_table()]
-        with windows.execute_and_collect("windrow run") as elements:
-            progress.say("windows on Flink", count)
-            for element in elements:
-                table = unpack(element)
-                progress.add(windows=table.num_rows)
-                found.append(table.select(bound.output_schema.names).cast(bound.output_schema))
+    files, count = _parquet_files(job, rows, work, progress)
+    progress.say("starting Flink")
+    flink = environment(_slots())
+    packed, schema = read_packed(flink, files, job.query, disorder=job.delay_us)
+    windows = windowed_packed(packed, job.query, schema, packed_output=True)
+    found = [bound.output_schema.empty_table()]
+    with windows.execute_and_collect("windrow run") as elements:
+        progress.say("windows on Flink", count)
+        for element in elements:
+            table = unpack(element)
+            progress.add(windows=table.num_rows)
+            found.append(table.select(bound.output_schema.names).cast(bound.output_schema))
     progress.say("writing")
     with job.writing(bound.output_schema) as out:
         out.write(bound.sort(pa.concat_tables(found)))
     return Done(count, out)
+
+
+def _stream(job: Job, progress: Progress, work: Path) -> Done:
+    """This thread writes the windows as they come; another looks at the folder, feeds the job and ends it."""
+    stop = Event()
+    rows = watched(job, progress, stop)
+    bound = job.query.bind(rows.schema)
+    flink = environment(_slots(), settings=SETTINGS)
+    feed = Feed(work / "feed", job.query, rows.schema, job.delay_us or 0)
+    _, windows = feed.windows(
+        flink, lambda packed: windowed_packed(packed, job.query, rows.schema, packed_output=True)
+    )
+    with (
+        job.writing(bound.output_schema) as out,
+        _collecting(flink, windows) as (client, elements),
+        _feeding(rows, feed, client, work, progress, stop) as fed,
+    ):
+        for element in elements:
+            table = unpack(element)
+            out.write(table)
+            progress.add(windows=table.num_rows)
+        count = fed()
+    return Done(count, out)
+
+
+@contextmanager
+def _collecting(flink: StreamExecutionEnvironment, stream: DataStream) -> Iterator[tuple[JobClient, Any]]:
+    """A running job, and what a stream of it gives. PyFlink's own way to collect keeps the job to itself."""
+    elements = CloseableIterator(stream._j_data_stream.collectAsync(), stream.get_type())
+    client = flink.execute_async("windrow run")
+    with elements:
+        yield client, elements
+
+
+@contextmanager
+def _feeding(
+    rows: Rows, feed: Feed, client: JobClient, work: Path, progress: Progress, stop: Event
+) -> Iterator[Callable[[], int]]:
+    """Rows go to the job in a thread; when they end, so does the job. Gives how many there were, or what was wrong with them."""
+    over = Event()
+
+    def work_off() -> int:
+        count = 0
+        try:
+            for batch in rows:
+                if batch.num_rows and not over.is_set():
+                    feed.put(batch, over)
+                    count += batch.num_rows
+                    progress.add(rows=batch.num_rows)
+            if not over.is_set():
+                progress.say("the last windows")
+                stop_with_savepoint(client, work / "savepoint", drain=True)
+        except BaseException:
+            client.cancel()
+            raise
+        return count
+
+    with ThreadPoolExecutor(1) as pool:
+        fed = pool.submit(work_off)
+        try:
+            yield fed.result
+        except Exception:
+            if fed.done():  # the job was ended by what was wrong with the rows
+                fed.result()
+            raise
+        finally:
+            over.set()
+            stop.set()
+
+
+def _slots() -> int:
+    return max(1, min(os.cpu_count() or 1, 4))
 
 
 def _parquet_files(job: Job, rows: Rows, folder: Path, progress: Progress) -> tuple[list[Path], int]:

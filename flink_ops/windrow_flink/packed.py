@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as dataset
 from pyflink.common import Row, Types, WatermarkStrategy
-from pyflink.datastream import DataStream, ProcessFunction, StreamExecutionEnvironment
+from pyflink.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
 from windrow.durations import Duration
@@ -81,7 +81,8 @@ def windowed_packed(
     each, from wherever they come. ``disorder``, ``buckets``, ``ttl`` and ``uid`` are as for
     :func:`windrow_flink.windowed`. With ``packed_output`` the windows come as bytes too, an Arrow IPC stream
     for each emission (read them with :func:`unpack`): for queries with many windows, a row each is the
-    dearest part.
+    dearest part. Rows that come too late (``late="side"``) are at :func:`late_rows`, in the same form as the
+    windows.
     """
     bound = query.bind(schema)
     kept = kept_columns(query, schema)
@@ -99,12 +100,10 @@ def windowed_packed(
             f"give the step before it output_type=windrow_flink.PACKED"
         )
     emit = packed_out if packed_output else rows_out
-    plan = Plan(query, Packed(kept), emit, ttl=time_to_live(ttl), log=LOG)
-    if query.late == "side":
-        raise QueryError(
-            "windowed_packed() has no side output for late rows; use late='drop' or 'update', or windowed()"
-        )
-    output = BYTES if packed_output else type_of(bound.output_schema)
+    codec = Packed(kept)
+    output, late = (BYTES, BYTES) if packed_output else (type_of(bound.output_schema), type_of(codec.schema))
+    late_tag = OutputTag(f"{uid}-late", late) if query.late == "side" else None
+    plan = Plan(query, codec, emit, late_tag, emit, ttl=time_to_live(ttl), log=LOG)
     return finish(keyed_by_first(stream, BYTES), plan, output, uid)
 
 
@@ -133,13 +132,12 @@ def read_packed(
         NumberSequenceSource(0, len(files.pieces) - 1), WatermarkStrategy.no_watermarks(), uid, Types.LONG()
     ).uid(uid)
     numbers.set_parallelism(1)
-    packed = timed(numbers, ReadPiece(files, packer, disorder is not None), PACKED, disorder, uid)
-    packed.set_parallelism(1)
-    return packed, files.schema
+    step = ReadPiece(files, packer, disorder is not None)
+    return timed(numbers, step, PACKED, disorder, uid, single=True), files.schema
 
 
 def unpack(element: bytes | Sequence[int]) -> pa.Table:
-    """The windows in an element of ``windowed_packed(…, packed_output=True)``.
+    """The windows in an element of ``windowed_packed(…, packed_output=True)``, or its late rows.
 
     Takes it as a function gets it, or as ``execute_and_collect`` hands it over.
     """
@@ -294,7 +292,9 @@ class ReadPiece(ProcessFunction):
 
 
 def packed_out(found: pa.Table, exact: bool) -> Iterator[bytes]:
-    """Windows as one element."""
+    """Windows (or late rows) as one element."""
+    if not found.num_rows:
+        return
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, found.schema) as writer:
         writer.write_table(found)

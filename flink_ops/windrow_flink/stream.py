@@ -64,10 +64,16 @@ def windowed(
 
 
 def late_rows(result: DataStream) -> DataStream:
-    """The rows that came too late for a query with ``late="side"``; ``result`` is what :func:`windowed` returned."""
+    """The rows that came too late for a query with ``late="side"``.
+
+    ``result`` is what :func:`windowed` or :func:`windowed_packed` returned for it. As a side output they have the tag
+    ``windrow-late``, where ``windrow`` is the operator's ``uid``.
+    """
     tag = getattr(result, "windrow_late", None)
     if tag is None:
-        raise QueryError("late_rows() needs the stream that windowed() returned for a query with late='side'")
+        raise QueryError(
+            "late_rows() needs the stream that windowed() or windowed_packed() returned for a query with late='side'"
+        )
     return result.get_side_output(tag)
 
 
@@ -126,15 +132,18 @@ def timed(
     uid: str,
     *,
     alone: bool = False,
+    single: bool = False,
 ) -> DataStream:
     """Apply a step; with ``disorder`` it gives pairs of an element and its time in milliseconds, from which watermarks are made.
 
-    PyFlink would extract the time in a step of its own: one more crossing for every element.
+    PyFlink would extract the time in a step of its own: one more crossing for every element. A ``single`` task keeps
+    the elements in their order.
     """
     jvm = get_gateway().jvm
     if disorder is None:
         name = jvm.org.apache.flink.python.util.PythonConfigUtil.STREAM_KEY_BY_MAP_OPERATOR_NAME
         made = stream.process(step, output_type=output).name(name).uid(f"{uid}-key")
+        made = made.set_parallelism(1) if single else made
         return own_thread(made) if alone else made
     wait = durations.parse(disorder, name="disorder")
     if wait < 0:
@@ -144,6 +153,7 @@ def timed(
         .name(f"{uid}-key")
         .uid(f"{uid}-key")
     )
+    pairs = pairs.set_parallelism(1) if single else pairs
     pairs = own_thread(pairs) if alone else pairs
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(FlinkDuration.of_millis(-(-wait // 1000)))
     python = jvm.org.apache.flink.streaming.api.functions.python.eventtime
@@ -152,7 +162,7 @@ def timed(
     j_plain = j_timed.map(python.RemoveTimestampMapFunction(), output.get_java_type_info()).uid(
         f"{uid}-timed"
     )
-    return DataStream(j_plain)
+    return DataStream(j_plain.setParallelism(1) if single else j_plain)
 
 
 def keyed_by_first(stream: DataStream, element: TypeInformation) -> KeyedStream:

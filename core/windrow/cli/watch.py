@@ -19,12 +19,14 @@ __all__ = ["watched"]
 PAUSE = 0.25  # seconds between two looks
 
 
-def watched(job: Job, progress: Progress) -> Rows:
+def watched(job: Job, progress: Progress, stop: Event | None = None) -> Rows:
     """The rows of the files of a folder as they come; their columns are those of the first file.
 
-    A file is taken when its size has not changed between two looks. Ctrl-C ends the stream as if it were over.
+    A file is taken when its size has not changed between two looks. Ctrl-C ends the stream as if it were over, and so
+    does `stop`.
     """
-    stop = _stop_at_interrupt()
+    stop = Event() if stop is None else stop
+    _stop_at_interrupt(stop)
     files = _files(Path(job.source), job.idle_seconds, progress, stop)
     first = next(files, None)
     if first is None:
@@ -62,9 +64,8 @@ def _files(folder: Path, idle: float | None, progress: Progress, stop: Event) ->
         stop.wait(PAUSE)
 
 
-def _stop_at_interrupt() -> Event:
+def _stop_at_interrupt(stop: Event) -> None:
     """Set by the first Ctrl-C, so that nothing is cut off in the middle; a second one interrupts as usual."""
-    stop = Event()
     if current_thread() is main_thread():
         before = signal.getsignal(signal.SIGINT)
 
@@ -73,7 +74,6 @@ def _stop_at_interrupt() -> Event:
             signal.signal(signal.SIGINT, before)
 
         signal.signal(signal.SIGINT, first)
-    return stop
 
 
 def _like(batch: pa.RecordBatch, schema: pa.Schema, path: Path) -> pa.RecordBatch:
