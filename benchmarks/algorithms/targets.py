@@ -116,8 +116,9 @@ def flat(rows: list[Row]) -> Iterator[Row]:
 def worst_latency(rows: list[Row]) -> Iterator[Row]:
     at = {row["algorithm"]: row for row in rows if row["window"] == "2^14 rows"}
     if "PBA" in at and "TwoStacks" in at:
-        share = at["PBA"]["max_ns"] / at["TwoStacks"]["max_ns"]
-        yield _target("PBA's worst slide: × TwoStacks' (2^14 rows)", share, 0.1, most=True)
+        worst, longest = (at["PBA"][name] / at["TwoStacks"][name] for name in ("worst_slide_ns", "max_ns"))
+        yield _target("PBA's worst slide: × TwoStacks' (2^14 rows)", worst, 0.1, most=True)
+        yield _target("PBA's longest slide, interruptions included: × TwoStacks'", longest, None)
 
 
 def _target(what: str, reached: float, wanted: float | None, most: bool = False) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -227,6 +228,33 @@ def test_compiled_columns_hand_chunks_to_the_worker(monkeypatch: pytest.MonkeyPa
         out, ok = np.zeros(len(want)), np.zeros(len(want), dtype=np.bool_)
         PBA.sliding(MAX, (values,), rows, slide, out, ok)
         assert np.array_equal(out, want)
+
+
+def test_columns_in_several_threads_each_with_its_worker() -> None:
+    values = np.random.default_rng(7).normal(size=40_000)
+    want = np.lib.stride_tricks.sliding_window_view(values, 2_000).max(axis=1)
+
+    def found(_: int) -> bool:
+        out, ok = np.zeros(len(want)), np.zeros(len(want), dtype=np.bool_)
+        PBA.sliding(MAX, (values,), 2_000, 1, out, ok)
+        return np.array_equal(out, want)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(found, range(40)))
+
+
+def test_a_combine_that_raises_in_the_worker_raises_here() -> None:
+    def checked(a: Any, b: Any) -> Any:
+        if a[0] == 3_000 and b[0] > 3_000:  # to its right there is a sum already: only lcs combines so
+            raise ValueError("not with 3000")
+        return (a[0] + b[0],)
+
+    fields = (Field("sum", np.dtype("i8")),)
+    monoid = Monoid("checked", fields, (0,), lambda x: (x,), checked, lambda p: p[0], pa.int64(), INT64)
+    values = np.arange(20_000)
+    out, ok = np.zeros(18_001, dtype=np.int64), np.zeros(18_001, dtype=np.bool_)
+    with pytest.raises(ValueError, match="not with 3000"):
+        PBA.sliding(monoid, (values,), 2_000, 1, out, ok)
 
 
 def test_what_does_not_compile_runs_interpreted_after_a_warning() -> None:

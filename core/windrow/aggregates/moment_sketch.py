@@ -22,7 +22,7 @@ class MomentSketch(Aggregate):
 
     The partial has ``2k + 4`` numbers whatever the number of rows. The estimate is the quantile of the
     distribution of maximum entropy with those moments; when all values are positive, that of their
-    logarithms is fitted too, and the one of lower entropy (nearer the data) is used. For smooth
+    logarithms is fitted too, and the one of lower entropy (nearer the data) decides. For smooth
     distributions the rank of the estimate is off by 0.01 or less; for values on a few points by up to their
     share. NaN and infinities make it NaN.
 
@@ -72,6 +72,9 @@ class MomentSketch(Aggregate):
 
 
 K, Q = 10, 0.5
+
+DOUBT = 1e-3
+"""Where two fits differ in entropy by about this, the estimate is between theirs: it never jumps."""
 
 
 def _lift(x: Any) -> Any:
@@ -132,17 +135,21 @@ def _lower(p: Any) -> float:
         return high  # type: ignore[no-any-return]
     if n == 2:
         return low + Q * (high - low)  # type: ignore[no-any-return]
-    masses, entropy = fitted(powers, n, low, high)
-    if positives == n:
-        log_low, log_high = math.log(low), math.log(high)
-        if log_low < log_high:
-            log_masses, log_entropy = fitted(logs, n, log_low, log_high)
-            if log_entropy + logs[0] / n < entropy:
-                u = position(log_masses, Q)
-                x = math.exp(0.5 * (log_low + log_high) + 0.5 * (log_high - log_low) * u)
-                return float(min(max(x, low), high))
-    x = 0.5 * (low + high) + 0.5 * (high - low) * position(masses, Q)
-    return float(min(max(x, low), high))
+    estimate = entropy = 0.0
+    sums, left, right = powers, low, high
+    for logarithmic in range(2):  # one place that calls ``fitted`` compiles in half the time of two
+        if logarithmic:
+            if positives < n or math.log(low) == math.log(high):
+                break
+            sums, left, right = logs, math.log(low), math.log(high)
+        masses, found = fitted(sums, n, left, right)
+        x = 0.5 * (left + right) + 0.5 * (right - left) * position(masses, Q)
+        if logarithmic:
+            x, found = math.exp(x), found + logs[0] / n
+            share = 1.0 / (1.0 + math.exp(min(max((found - entropy) / DOUBT, -700.0), 700.0)))
+            x = share * x + (1.0 - share) * estimate
+        estimate, entropy = x, found
+    return float(min(max(estimate, low), high))
 
 
 def _some(p: Any) -> bool:

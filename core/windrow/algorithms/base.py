@@ -272,5 +272,5 @@ def _operation(*_: Any) -> Any:
     raise NotImplementedError("bound to an algorithm's own function by windrow.algorithms.base.driven")
 
 
-insert = evict = query = _operation
+insert = evict = query = run = fill_lcs = _operation
 OPERATIONS = ("insert", "evict", "query")

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from windrow.aggregates.algebra import Aggregate, Monoid, Partial
-from windrow.algorithms import sba
-from windrow.algorithms.base import HEAD, TAIL, driven, out_rows
-from windrow.algorithms.sba import CHUNK, FIRST, LAST, LCS_BEGIN, LCS_END, MIDDLE, SBA
-from windrow.kernels.slots import Parts
+import numpy as np
 
-SMALL_CHUNK = 8192
+from windrow.aggregates.algebra import Aggregate, Monoid, Partial
+from windrow.algorithms import hand_over, sba
+from windrow.algorithms.base import HEAD, driven, out_rows, specialised
+from windrow.algorithms.sba import FIRST, INLINE, LCS_BEGIN, LCS_END, MIDDLE, SBA
+from windrow.kernels.slots import Parts, slots
+from windrow.kernels.specialise import specialise
+
+SMALL_CHUNK = 512
 """Handing a chunk to another thread costs more than the lcs of one that is smaller than this."""
 
 
@@ -24,7 +29,8 @@ class PBA(SBA):
     At a boundary the finished chunk is handed to the worker. Its ``lcs`` is first needed when the window's
     first slice is the second of that chunk; with the optimal chunk size that is late enough not to wait. If
     the entry is not there, the query waits for it. The slices of a chunk are touched by the worker only, from
-    the boundary until then, so nothing is locked.
+    the boundary until then, so nothing is locked. A whole column is handed over by compiled code alone
+    (:mod:`windrow.algorithms.hand_over`), single slices through a pool of Python's.
 
     - Order: FIFO. Operator: any monoid.
     - Combines per slide: fewer than 3 amortised, at most 3 worst, in the thread that inserts, evicts and
@@ -110,20 +116,52 @@ class PBA(SBA):
     def _run(
         self, scratch: Parts, columns: Parts, valid: Any, range_: int, slide: int, out: Any, ok: Any
     ) -> None:
-        run = driven(sba, self.monoid, self.compiled)
         meta = self._state[0]
-        row, end = 0, out_rows(len(out), range_, slide)
-        while row < end:
-            # Until the window is full, a boundary comes, or another chunk is first, there is nothing to do.
-            missing = range_ // slide - len(self)
-            slides = (missing, int(meta[LAST] + meta[CHUNK] - meta[TAIL]), int(meta[MIDDLE] - meta[HEAD]))
-            stop = min(row + slide * min((n for n in slides if n > 0), default=1), end)
-            if missing <= 0:
-                self._wait(int(meta[FIRST]))
-            run(self._state, scratch, columns, valid, row, stop, range_, slide, out, ok)
-            self._hand_over()
-            self._leave_behind()
-            row = stop
+        if not self.compiled or self.chunk < max(self.small_chunk, 2) or range_ // slide <= self.chunk:
+            meta[INLINE] = 1
+            super()._run(scratch, columns, valid, range_, slide, out, ok)
+            return
+        kernel, mail = _handing_over(self.monoid), np.zeros(hand_over.WORDS, dtype=np.int64)
+        worker = Worker(kernel.serve, self._state[1], mail)
+        try:
+            kernel.run_with_worker(
+                self._state, mail, scratch, columns, valid, out_rows(len(out), range_, slide), range_, slide,
+                out, ok,
+            )  # fmt: skip
+        finally:
+            worker.dismiss()
+
+
+class Worker:
+    """A thread that serves one mailbox, until it is dismissed."""
+
+    def __init__(self, serve: Any, saa: Parts, mail: Any) -> None:
+        self.serve, self.saa, self.mail = serve, saa, mail
+        self.failure: BaseException | None = None
+        self.thread = Thread(target=self._work, name="windrow-lcs", daemon=True)
+        self.thread.start()
+
+    def _work(self) -> None:
+        try:
+            self.serve(self.saa, self.mail)
+        except BaseException as failure:  # nobody shall wait for what will not come
+            self.failure = failure
+            order = int(self.mail[hand_over.TAKEN])
+            self.mail[hand_over.DONE + (order & 1)] = order
+
+    def dismiss(self) -> None:
+        """Wait for its end; what it could not do is raised here."""
+        self.mail[hand_over.CLOSED] = 1
+        self.thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+
+@lru_cache(maxsize=256)
+def _handing_over(monoid: Monoid) -> SimpleNamespace:
+    kernel = specialised(sba, monoid, True)
+    seam = {"run": driven(sba, monoid, True).compiled, "fill_lcs": kernel.fill_lcs.compiled}
+    return specialise(hand_over, {**slots(monoid), **seam})
 
 
 @lru_cache(maxsize=1)

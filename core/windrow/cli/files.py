@@ -167,11 +167,13 @@ class Writer:
     """Windows to a file, to a folder of Parquet files, or to standard output; complete, or not there.
 
     A file is written under another name, and gets its own when all is well. A folder (a path that is one, or
-    that ends with a slash) gets a file for each table.
+    that ends with a slash) gets a file for each table, whose name begins with what it holds.
     """
 
-    def __init__(self, target: str, schema: pa.Schema, form: str | None = None) -> None:
-        self.target, self.schema, self.written = target, schema, 0
+    def __init__(
+        self, target: str, schema: pa.Schema, form: str | None = None, holds: str = "windows"
+    ) -> None:
+        self.target, self.schema, self.holds, self.written = target, schema, holds, 0
         self.folder = target != STANDARD and (target.endswith("/") or Path(target).is_dir())
         self.path = Path(target)
         self.form = form or (
@@ -185,9 +187,9 @@ class Writer:
         try:
             if self.folder:
                 self.path.mkdir(parents=True, exist_ok=True)
-                if any(self.path.glob("windows-*")):
+                if any(self.path.glob(f"{self.holds}-*")):
                     raise Refusal(
-                        f"{self.target} has windows of an earlier run; remove them, or choose another folder"
+                        f"{self.target} has {self.holds} of an earlier run; remove them, or choose another folder"
                     )
             elif self.target == STANDARD:
                 self._sink = _Sink(sys.stdout.buffer, self.form, self.schema, streamed=True)
@@ -203,7 +205,7 @@ class Writer:
             return
         try:
             if self.folder:
-                parquet.write_table(windows, self.path / f"windows-{self._files:06}.parquet")
+                parquet.write_table(windows, self.path / f"{self.holds}-{self._files:06}.parquet")
                 self._files += 1
             else:
                 self._sink.write(windows)

@@ -24,7 +24,7 @@ __all__ = ["Done", "Job", "Progress"]
 
 @dataclass(frozen=True)
 class Job:
-    """A query, where its rows come from, and where its windows go. What contradicts itself is refused here."""
+    """A query, where its rows come from, and where its windows and late rows go. What contradicts itself is refused here."""
 
     query: Query
     source: str
@@ -33,6 +33,7 @@ class Job:
     delay: str | None = None
     watch: bool = False
     until_idle: str | None = None
+    late_target: str | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("--delay", self.delay), ("--until-idle", self.until_idle)):
@@ -44,15 +45,15 @@ class Job:
             raise Refusal(f"--watch needs a folder as --input, not {self.source}")
         if self.source != STANDARD and not Path(self.source).exists():
             raise Refusal(f"{self.source} does not exist")
-        if self.target not in (None, STANDARD) and not self.into_folder:
-            assert self.target is not None
-            format_of(Path(self.target))  # an ending that is not known is refused before any work is done
-
-    @property
-    def into_folder(self) -> bool:
-        return self.target not in (None, STANDARD) and (
-            str(self.target).endswith("/") or Path(str(self.target)).is_dir()
-        )
+        if self.late_target is not None and self.query.late != "side":
+            raise Refusal(
+                f'--late-output needs a query with late = "side", and this one has late = "{self.query.late}"'
+            )
+        if self.late_target is not None and self.late_target == self.target:
+            raise Refusal(f"--output and --late-output cannot both be {self.target}")
+        for target in (self.target, self.late_target):
+            if target not in (None, STANDARD) and not target.endswith("/") and not Path(target).is_dir():
+                format_of(Path(target))  # an ending that is not known is refused before any work is done
 
     @property
     def delay_us(self) -> int | None:
@@ -66,6 +67,16 @@ class Job:
         return (
             None if self.until_idle is None else durations.parse(self.until_idle, name="--until-idle") / 1e6
         )
+
+    @contextmanager
+    def writing_late(self, schema: pa.Schema) -> Iterator[Writer | Ends]:
+        """Something that takes late rows, or only counts them if nobody asked for them."""
+        if self.late_target is None:
+            yield Ends(schema)
+        else:
+            form = self.form if self.late_target == STANDARD else None
+            with Writer(self.late_target, schema, form, "late") as out:
+                yield out
 
     @contextmanager
     def writing(self, schema: pa.Schema) -> Iterator[Writer | Ends]:

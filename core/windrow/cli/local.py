@@ -26,7 +26,7 @@ def run(job: Job, progress: Progress) -> Done:
     operator = Operator(job.query, rows.schema, threads=os.cpu_count() or 1)
     progress.say("watching" if job.watch else "reading", rows.total)
     count, earliest, latest = 0, np.iinfo(np.int64).max, np.iinfo(np.int64).min
-    with job.writing(bound.output_schema) as out:
+    with job.writing(bound.output_schema) as out, job.writing_late(rows.schema) as late:
 
         def finished(windows: pa.Table) -> None:
             out.write(windows)
@@ -34,6 +34,8 @@ def run(job: Job, progress: Progress) -> Done:
 
         for table in _together(rows, at_once=job.delay_us is not None):
             finished(operator.process(table))
+            if job.query.late == "side":
+                late.write(operator.late().cast(rows.schema))
             count += table.num_rows
             progress.add(rows=table.num_rows)
             if not table.num_rows:

@@ -31,6 +31,11 @@ FORMATS = ["parquet", "csv", "jsonl", "arrow"]
     "target",
     help="Where the windows go: a file, a folder (ending in /), or - for standard output. Without it they are shown.",
 )
+@click.option(
+    "--late-output",
+    "late_target",
+    help='Where rows go that came too late, if the query has late = "side": as --output. Without it they are counted.',
+)
 @click.option("--engine", type=click.Choice(list(ENGINES)), default="local", show_default=True)
 @click.option(
     "--format",
@@ -51,6 +56,7 @@ def run(
     query_file: Path,
     source: str,
     target: str | None,
+    late_target: str | None,
     engine: str,
     form: str | None,
     delay: str | None,
@@ -71,7 +77,7 @@ def run(
 
     messages = Console(stderr=True, highlight=False)
     with refusals():
-        job = Job(read_query(query_file), source, target, form, delay, watch, until_idle)
+        job = Job(read_query(query_file), source, target, form, delay, watch, until_idle, late_target)
         needed = NEEDS.get(engine)
         if needed is not None and importlib.util.find_spec(needed) is None:
             raise Refusal(f"--engine {engine} needs {needed}: in a clone, pip install '.[{engine}]'")
@@ -85,8 +91,9 @@ def run(
         done.output.show(Console(highlight=False))
     where = "" if target in (None, "-") else f" in {target}"
     late = f", {done.late_rows:,} too late" if done.late_rows else ""
+    late += f" in {late_target}" if late and late_target not in (None, "-") else ""
     rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0 else ""
-    click.echo(f"{done.rows:,} rows → {done.output.written:,} windows{where}{late}{rate}", err=target == "-")
+    click.echo(f"{done.rows:,} rows → {done.output.written:,} windows{where}{late}{rate}", err="-" in (target, late_target))
     sys.stdout.flush()
 
 
@@ -95,4 +102,4 @@ def _explain(job: Job) -> None:
     from windrow.cli.files import STANDARD, open_rows
 
     schema = None if job.source == STANDARD or job.watch else open_rows(job.source, job.form).schema
-    click.echo(str(wr.explain(job.query, schema)) + "\n", err=job.target == STANDARD)
+    click.echo(str(wr.explain(job.query, schema)) + "\n", err=STANDARD in (job.target, job.late_target))

@@ -1,0 +1,94 @@
+"""PBA over a whole column: the loop that inserts and queries in one thread, the worker's in another.
+
+They share a mailbox of a few words (:mod:`windrow.kernels.mailbox`), so that neither returns to Python before
+the end. Between boundaries the column runs through the kernels of SBA; at a boundary the finished chunk is
+ordered from the worker, and before the window's first slice enters a chunk its order must be done. No more
+than two orders are under way, one for the first chunk of the window and one for the middle one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windrow.algorithms.base import HEAD, TAIL, fill_lcs, run
+from windrow.algorithms.sba import CHUNK, FIRST, LAST, LCS_BEGIN, LCS_END, MIDDLE
+from windrow.kernels import mailbox
+
+ORDERED, TAKEN, CLOSED, FROM, TO, DONE, WORDS = 0, 1, 2, 3, 5, 7, 9
+"""How many orders there were and how many were taken; shall the worker go; and in two places each order's
+chunk, and its number once it is done."""
+
+
+def run_with_worker(
+    state: Any,
+    mail: Any,
+    scratch: Any,
+    columns: Any,
+    valid: Any,
+    end: int,
+    range_: int,
+    slide: int,
+    out: Any,
+    ok: Any,
+) -> None:
+    """All rows up to ``end``; each chunk that the kernels leave without its lcs is ordered."""
+    meta, saa = state[0], state[1]
+    row = 0
+    while row < end:
+        # Until the window is full, a boundary comes, or another chunk is first, there is nothing to do.
+        slides = meta[LAST] + meta[CHUNK] - meta[TAIL]
+        missing = range_ // slide - (meta[TAIL] - meta[HEAD])
+        left = meta[MIDDLE] - meta[HEAD]
+        if missing > 0:
+            slides = missing if slides <= 0 else min(slides, missing)
+        else:
+            settle_chunk(saa, mail, meta[FIRST])
+        if left > 0:
+            slides = left if slides <= 0 else min(slides, left)
+        stop = min(row + slide * max(slides, 1), end)
+        run(state, scratch, columns, valid, row, stop, range_, slide, out, ok)
+        if meta[LCS_BEGIN] < meta[LCS_END]:
+            order = mail[ORDERED] + 1
+            mail[FROM + (order & 1)] = meta[LCS_BEGIN]
+            mail[TO + (order & 1)] = meta[LCS_END]
+            mailbox.write(mail, ORDERED, order)
+            meta[LCS_BEGIN] = meta[LCS_END]
+        row = stop
+
+
+def settle_chunk(saa: Any, mail: Any, begin: int) -> None:
+    """Come back when the lcs of the chunk that begins here is there: from the worker, or, if it was kept from
+    beginning by whatever else the machine does, from here."""
+    order = mail[ORDERED]
+    if order > 0 and mail[FROM + (order & 1)] != begin:
+        order -= 1
+    if order <= 0 or mail[FROM + (order & 1)] != begin:
+        return
+    turns = 0
+    while mailbox.read(mail, DONE + (order & 1)) != order:
+        if mailbox.swap(mail, TAKEN, order - 1, order):
+            carry_out(saa, mail, order)
+        mailbox.rest(turns)
+        turns += 1
+
+
+def serve(saa: Any, mail: Any) -> None:
+    """Be the worker: do what is ordered, until there is nothing left and the mailbox is closed."""
+    turns = 0
+    while True:
+        closed, taken = mailbox.read(mail, CLOSED), mailbox.read(mail, TAKEN)
+        if taken < mailbox.read(mail, ORDERED):
+            if mailbox.swap(mail, TAKEN, taken, taken + 1):
+                carry_out(saa, mail, taken + 1)
+            turns = 0
+        elif closed:
+            return
+        else:
+            mailbox.rest(turns)
+            turns += 1
+
+
+def carry_out(saa: Any, mail: Any, order: int) -> None:
+    """Do what was ordered, and say so. The first entry of a chunk's lcs would be its ca."""
+    fill_lcs(saa, mail[FROM + (order & 1)] + 1, mail[TO + (order & 1)])
+    mailbox.write(mail, DONE + (order & 1), order)
