@@ -260,6 +260,38 @@ def test_a_watched_folder_is_a_stream(saved: Path) -> None:
     assert again.exit_code == 2 and "windows of an earlier run" in again.output
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "arrow", "folder/"])
+def test_late_rows_have_an_output_of_their_own(saved: Path, ending: str) -> None:
+    """The first rows come again, when they are late: they are counted, or written too."""
+    (saved / "side.toml").write_text('late = "side"\n' + TOML)
+    rows, output, late = data.plugs(), saved / "windows.parquet", f"{saved}/late-rows.{ending}"
+    folder = saved / "stream"
+    folder.mkdir()
+    write(rows, folder / "0.parquet")
+    write(rows.slice(0, 7), folder / "1.parquet")
+    stream = ("--input", folder, "--delay", "10s", "--output", output)
+    counted = windrow("run", saved / "side.toml", *stream)
+    assert counted.exit_code == 0 and "547 rows → 102 windows" in counted.output
+    assert ", 7 too late," in counted.output
+    told = windrow("run", saved / "side.toml", *stream, "--late-output", late)
+    assert told.exit_code == 0 and f"7 too late in {late}" in " ".join(told.output.split())
+    assert parquet.read_table(output).equals(expected())
+    found = parquet.read_table(f"{late}/late-000000.parquet") if ending == "folder/" else read(Path(late))
+    assert found.num_rows == 7 and found.column_names == rows.column_names
+    assert found["load"].to_pylist() == rows.slice(0, 7)["load"].to_pylist()
+    if ending in ("parquet", "arrow", "folder/"):
+        assert found.equals(parquet.read_table(folder / "1.parquet"))
+
+
+def test_late_rows_of_a_query_that_drops_them_are_refused(saved: Path) -> None:
+    result = windrow("run", saved / "query.toml", "--input", saved / "plugs.csv", "--late-output", "late.csv")
+    assert result.exit_code == 2 and 'needs a query with late = "side"' in " ".join(result.output.split())
+    (saved / "side.toml").write_text('late = "side"\n' + TOML)
+    for targets in (("--late-output", "late.xlsx"), ("--output", "-", "--late-output", "-")):
+        result = windrow("run", saved / "side.toml", "--input", saved / "plugs.csv", *targets)
+        assert result.exit_code == 2, targets
+
+
 def test_ctrl_c_ends_a_watched_stream_well(saved: Path) -> None:
     folder = saved / "rows"
     folder.mkdir()

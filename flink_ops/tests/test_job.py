@@ -48,13 +48,13 @@ def parts(folder: Path) -> list[pa.Table]:
 
 def test_files_give_the_same_windows_as_in_process(tmp_path: Path) -> None:
     query, source = tmp_path / "query.toml", tmp_path / "plugs.csv"
-    query.write_text(QUERY)
+    query.write_text('late = "side"\n' + QUERY)
     csv.write_csv(plugs(), source)
     for engine in ("local", "flink"):
         said = windrow(
             "run", query, "--input", source, "--output", tmp_path / f"{engine}.parquet", "--engine", engine
         )
-        assert "540 rows → 102 windows" in said
+        assert "540 rows → 102 windows" in said and "late" not in said
     assert parquet.read_table(tmp_path / "flink.parquet").equals(
         parquet.read_table(tmp_path / "local.parquet")
     )
@@ -63,7 +63,7 @@ def test_files_give_the_same_windows_as_in_process(tmp_path: Path) -> None:
 def test_a_watched_folder_gives_its_windows_on_the_way_and_the_rest_at_the_end(tmp_path: Path) -> None:
     """Files come when windows of those before them are out; the last has rows that are late. Then silence ends the stream."""
     query, folder = tmp_path / "query.toml", tmp_path / "rows"
-    query.write_text(QUERY)
+    query.write_text('late = "side"\n' + QUERY)
     folder.mkdir()
     late = pa.concat_tables([plugs().slice(360), plugs().slice(0, 7)])
     files = [plugs().slice(0, 180), plugs().slice(180, 180), late]
@@ -78,13 +78,15 @@ def test_a_watched_folder_gives_its_windows_on_the_way_and_the_rest_at_the_end(t
     coming = threading.Thread(target=come, daemon=True)
     coming.start()
     for engine, idle in (("flink", "4s"), ("local", "0s")):
-        stream = ("--watch", "--until-idle", idle, "--output", f"{tmp_path / engine}/")
-        assert "547 rows → 102 windows" in windrow(
-            "run", query, "--input", folder, "--engine", engine, *stream
-        )
+        stream = ("--watch", "--until-idle", idle, "--late-output", tmp_path / f"{engine}.csv")
+        to = ("--engine", engine, "--output", f"{tmp_path / engine}/")
+        said = windrow("run", query, "--input", folder, *stream, *to)
+        assert "547 rows → 102 windows" in said and "7 too late" in said
     assert not coming.is_alive()
     found = [pa.concat_tables(parts(tmp_path / engine)) for engine in ("flink", "local")]
     assert found[0].equals(found[1])
+    lines = [sorted((tmp_path / f"{engine}.csv").read_text().splitlines()) for engine in ("flink", "local")]
+    assert lines[0] == lines[1] and len(lines[0]) == 8
 
 
 def test_ctrl_c_ends_a_watched_stream_well_and_other_columns_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +14,25 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 from pyflink.common.job_client import JobClient
-from pyflink.datastream import DataStream, StreamExecutionEnvironment
+from pyflink.datastream import DataStream, MapFunction, StreamExecutionEnvironment
 from pyflink.datastream.data_stream import CloseableIterator
 
 from windrow.cli.files import Rows, files_in, open_rows
 from windrow.cli.job import Done, Job, Progress
 from windrow.cli.watch import watched
-from windrow_flink import environment, read_packed, stop_with_savepoint, unpack, windowed_packed
+from windrow_flink import (
+    environment,
+    late_rows,
+    read_packed,
+    stop_with_savepoint,
+    unpack,
+    windowed_packed,
+)
+from windrow_flink.packed import as_bytes
+from windrow_flink.rowtypes import BYTES
 from windrow_flink.watching import SETTINGS, Feed
+
+WINDOWS, LATE = b"w", b"l"
 
 
 def run(job: Job, progress: Progress) -> Done:
@@ -39,16 +50,19 @@ def _batch(job: Job, progress: Progress, work: Path) -> Done:
     packed, schema = read_packed(flink, files, job.query, disorder=job.delay_us)
     windows = windowed_packed(packed, job.query, schema, packed_output=True)
     found = [bound.output_schema.empty_table()]
-    with windows.execute_and_collect("windrow run") as elements:
-        progress.say("windows on Flink", count)
-        for element in elements:
-            table = unpack(element)
-            progress.add(windows=table.num_rows)
-            found.append(table.select(bound.output_schema.names).cast(bound.output_schema))
-    progress.say("writing")
-    with job.writing(bound.output_schema) as out:
-        out.write(bound.sort(pa.concat_tables(found)))
-    return Done(count, out)
+    with job.writing_late(rows.schema) as late:
+        with _tagged(windows, windows, job).execute_and_collect("windrow run") as elements:
+            progress.say("windows on Flink", count)
+            for tag, table in map(_untagged, elements):
+                if tag == LATE:
+                    late.write(table.cast(rows.schema))
+                else:
+                    progress.add(windows=table.num_rows)
+                    found.append(table.select(bound.output_schema.names).cast(bound.output_schema))
+        progress.say("writing")
+        with job.writing(bound.output_schema) as out:
+            out.write(bound.sort(pa.concat_tables(found)))
+    return Done(count, out, late.written)
 
 
 def _stream(job: Job, progress: Progress, work: Path) -> Done:
@@ -58,20 +72,47 @@ def _stream(job: Job, progress: Progress, work: Path) -> Done:
     bound = job.query.bind(rows.schema)
     flink = environment(_slots(), settings=SETTINGS)
     feed = Feed(work / "feed", job.query, rows.schema, job.delay_us or 0)
-    _, windows = feed.windows(
-        flink, lambda packed: windowed_packed(packed, job.query, rows.schema, packed_output=True)
-    )
+    packed = feed.rows(flink)
+    windows = windowed_packed(packed, job.query, rows.schema, packed_output=True)
     with (
         job.writing(bound.output_schema) as out,
-        _collecting(flink, windows) as (client, elements),
+        job.writing_late(rows.schema) as late,
+        _collecting(flink, _tagged(feed.in_order(windows, packed), windows, job)) as (client, elements),
         _feeding(rows, feed, client, work, progress, stop) as fed,
     ):
-        for element in elements:
-            table = unpack(element)
-            out.write(table)
-            progress.add(windows=table.num_rows)
+        for tag, table in map(_untagged, elements):
+            if tag == LATE:
+                late.write(table.cast(rows.schema))
+            else:
+                out.write(table)
+                progress.add(windows=table.num_rows)
         count = fed()
-    return Done(count, out)
+    return Done(count, out, late.written)
+
+
+class Tag(MapFunction):
+    """Packed tables behind a byte that says what they hold."""
+
+    def __init__(self, tag: bytes) -> None:
+        self.tag = tag
+
+    def map(self, element: Any) -> bytes:
+        return self.tag + bytes(element)
+
+
+def _tagged(windows: DataStream, result: DataStream, job: Job) -> DataStream:
+    """Windows, and of a query with late="side" the late rows of its result, in one stream: a job has one collector."""
+    tagged = windows.map(Tag(WINDOWS), output_type=BYTES)
+    return (
+        tagged.union(late_rows(result).map(Tag(LATE), output_type=BYTES))
+        if job.query.late == "side"
+        else tagged
+    )
+
+
+def _untagged(element: bytes | Sequence[int]) -> tuple[bytes, pa.Table]:
+    blob = as_bytes(element)
+    return blob[:1], unpack(blob[1:])
 
 
 @contextmanager

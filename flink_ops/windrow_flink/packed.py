@@ -141,8 +141,12 @@ def unpack(element: bytes | Sequence[int]) -> pa.Table:
 
     Takes it as a function gets it, or as ``execute_and_collect`` hands it over.
     """
-    blob = element if isinstance(element, bytes) else np.array(element, dtype=np.int8).tobytes()
-    return pa.ipc.open_stream(blob).read_all()
+    return pa.ipc.open_stream(as_bytes(element)).read_all()
+
+
+def as_bytes(element: bytes | Sequence[int]) -> bytes:
+    """Bytes, also of what ``execute_and_collect`` makes of them."""
+    return element if isinstance(element, bytes) else np.array(element, dtype=np.int8).tobytes()
 
 
 class Packer:

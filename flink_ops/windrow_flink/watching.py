@@ -60,9 +60,10 @@ class Feed:
         """Returns when the batch has gone through the job, or when that is over."""
         latest = int(self.bound.times(pa.Table.from_batches([batch])).max()) // 1000
         self.asked = max(self.asked, latest - -(-self.disorder // 1000) - 1)
-        _written(self.folder / str(self.next), _ipc(batch))
+        path = self.folder / str(self.next)
+        _written(path, _ipc(batch))
         self.next += 1
-        while self.reached() < self.asked and not over.wait(PACE):
+        while (path.exists() or self.reached() < self.asked) and not over.wait(PACE):
             pass
 
     def reached(self) -> int:
@@ -72,22 +73,24 @@ class Feed:
         except FileNotFoundError:
             return -END - 1
 
-    def windows(self, environment: StreamExecutionEnvironment, compute: Any) -> tuple[DataStream, DataStream]:
-        """What ``compute`` makes of the rows, packed; and the same in order."""
+    def rows(self, environment: StreamExecutionEnvironment) -> DataStream:
+        """The packed rows, with watermarks."""
         flink_keys = list(spread(checked(None, self.query)))
         packer = Packer(self.query, flink_keys, kept_columns(self.query, self.schema))
         ticks = environment.from_source(
             NumberSequenceSource(0, 1 << 62), WatermarkStrategy.no_watermarks(), "ticks", Types.LONG()
         ).set_parallelism(1)
         step = ReadFeed(str(self.folder), packer)
-        rows = timed(ticks, step, PACKED, self.disorder, "windrow-feed", single=True)
-        windows = compute(rows)
+        return timed(ticks, step, PACKED, self.disorder, "windrow-feed", single=True)
+
+    def in_order(self, windows: DataStream, rows: DataStream) -> DataStream:
+        """The packed windows that were made of the rows, in the order of every answer."""
         beats = own_thread(rows.map(Beat(), output_type=PACKED).set_parallelism(1))
         together = windows.map(ToOne(), output_type=PACKED).union(beats)
         ordered = keyed_by_first(together, BYTES).process(
             InOrder(self.query, self.schema, str(self.folder)), output_type=BYTES
         )
-        return windows, own_thread(ordered.name("in order").set_parallelism(1))
+        return own_thread(ordered.name("in order").set_parallelism(1))
 
 
 class ReadFeed(ProcessFunction):

@@ -83,8 +83,6 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
     listener = Metrics(tell)
     spark.streams.addListener(listener)
     windows = windowed(frame, job.query)
-    if job.query.late == "side":
-        windows = split_late(windows)[0]  # late rows are counted
     stream = (
         windows.writeStream.format("parquet")
         .option("path", str(work / "windows"))
@@ -96,7 +94,13 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
     progress.say("the last windows")
     remaining(frame, job.query, str(work / "checkpoint")).write.parquet(str(work / "last"))
     spark.streams.removeListener(listener)  # after the last report has come
-    return _written(job, progress, schema, [work / "windows", work / "last"], progress.rows, late)
+    if job.query.late != "side":
+        return _written(job, progress, schema, [work / "windows", work / "last"], progress.rows, late)
+    found, rows = split_late(spark.read.schema(windows.schema).parquet(str(work / "windows")))
+    found.write.parquet(str(work / "in time"))
+    rows.write.parquet(str(work / "late"))
+    folders = [work / "in time", work / "last"]
+    return _written(job, progress, schema, folders, progress.rows, late, work / "late")
 
 
 def _timed(frame: Any, time: str, schema: pa.Schema) -> Any:
@@ -147,19 +151,34 @@ def _copied(rows: Rows, place: Path) -> int:
 
 
 def _written(
-    job: Job, progress: Progress, schema: pa.Schema, folders: list[Path], rows: int, late: int = 0
+    job: Job,
+    progress: Progress,
+    schema: pa.Schema,
+    folders: list[Path],
+    rows: int,
+    late_rows: int = 0,
+    late_folder: Path | None = None,
 ) -> Done:
     """Spark's files as one answer: in order, with the types that every engine gives."""
     progress.say("writing")
     bound = job.query.bind(schema)
-    parts = [
-        dataset.dataset(folder, format="parquet", partitioning=None)
-        for folder in folders
-        if any(folder.glob("*.parquet"))
+    windows = pa.concat_tables([_read(folder, bound.output_schema) for folder in folders])
+    with job.writing(bound.output_schema) as out, job.writing_late(schema) as late:
+        out.write(bound.sort(windows))
+        if late_folder is not None:
+            late.write(_read(late_folder, schema))
+    return Done(rows, out, late_rows)
+
+
+def _read(folder: Path, schema: pa.Schema) -> pa.Table:
+    """What Spark has written, with other types: its own of times is one for all."""
+    if not any(folder.glob("*.parquet")):
+        return schema.empty_table()
+    table = dataset.dataset(folder, format="parquet", partitioning=None).to_table().select(schema.names)
+    times = [
+        pa.field(field.name, pa.timestamp("us", field.type.tz))
+        if pa.types.is_timestamp(field.type)
+        else field
+        for field in table.schema
     ]
-    answer = bound.output_schema
-    tables = [part.to_table().select(answer.names).cast(answer) for part in parts]
-    with job.writing(answer) as out:
-        if tables:
-            out.write(bound.sort(pa.concat_tables(tables)))
-    return Done(rows, out, late)
+    return table.cast(pa.schema(times)).cast(schema)

@@ -88,12 +88,15 @@ def run(
             done = importlib.import_module(ENGINES[engine]).run(job, progress)
         seconds = perf_counter() - began
     if isinstance(done.output, Ends):
-        done.output.show(Console(highlight=False))
+        done.output.show(Console(highlight=False, stderr=late_target == "-"))
     where = "" if target in (None, "-") else f" in {target}"
     late = f", {done.late_rows:,} too late" if done.late_rows else ""
     late += f" in {late_target}" if late and late_target not in (None, "-") else ""
     rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0 else ""
-    click.echo(f"{done.rows:,} rows → {done.output.written:,} windows{where}{late}{rate}", err="-" in (target, late_target))
+    click.echo(
+        f"{done.rows:,} rows → {done.output.written:,} windows{where}{late}{rate}",
+        err="-" in (target, late_target),
+    )
     sys.stdout.flush()
 
 
