@@ -174,7 +174,7 @@ def test_pictures_have_rows_and_windows(name: str) -> None:
         ("flink", "rows", "time/watermark at the boundary", Gap.ENGINES),
         ("flink", "rows", "time/huge range, small slide", Gap.ENGINES),
         ("flink", "rows", "side/whole rows", None),
-        ("flink", "packed", "side/whole rows", Gap.OURS),
+        ("flink", "packed", "side/whole rows", None),
         ("local", "algorithm SubtractOnEvict", "time/in-order", Gap.NEVER),
         ("local", "algorithm PBA", "time/in-order", None),
     ],

@@ -42,7 +42,6 @@ UNTOLD = Mark(Gap.ENGINES, "Flink's watermarks are whole milliseconds")
 ENDS = Mark(
     Gap.ENGINES, "a bounded stream ends with a watermark after everything, so its last windows come out"
 )
-PACKED_SIDE = Mark(Gap.OURS, 'windowed_packed() has no side output for late="side"; windowed() has')
 
 
 class Flink:
@@ -55,8 +54,6 @@ class Flink:
         return in_quick(case, way) if subset == "quick" else True
 
     def mark(self, case: Case, way: str) -> Mark | None:
-        if way == "packed" and case.query.late == "side" and not case.error:
-            return PACKED_SIDE
         if not _tells(case):
             return UNTOLD
         return ENDS if differs_if_ended(case) else None
@@ -66,7 +63,7 @@ class Flink:
             if not _tells(case):
                 yield Answer(case.name, "flink", way, error="?", message=UNTOLD.reason)
         cases = [case for case in cases if _tells(case)]
-        refused = {case.name for case in cases if case.error or self.mark(case, way) == PACKED_SIDE}
+        refused = {case.name for case in cases if case.error}
         plain = [case for case in cases if case.name not in refused]
         restarted = [case for case in plain if case.restarts]
         others = [case for case in plain if not case.restarts]
@@ -150,7 +147,7 @@ def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str,
     for number, case in enumerate(cases):
         windows = _windows(flink, way, case, f"case{number}", folder)
         streams = {"windows": windows}
-        if case.query.late == "side" and way == "rows":
+        if case.query.late == "side":
             streams["late"] = late_rows(windows)
         for what, stream in streams.items():
             named.append(stream.map(Named(case.name, what), output_type=Types.PICKLED_BYTE_ARRAY()))
