@@ -5,11 +5,11 @@ Each case is a pipeline of its own::
     step numbers ─ pace ─ time and watermark of each step ─ rows of the step ─ windowed ─ results under the case's name
 
 A step that is a watermark has that as its time, a step that is rows has none; so only watermarks of the case move Flink's.
-Watermarks are sent on periodically, hence the pace: after a watermark the next step waits a little. A restart is a
-failure: Flink goes on from the last checkpoint, and the steps since then come again. Before it come some breaths, steps in
-which nothing happens but that a checkpoint can pass. It cannot once the source has ended, so the source of such a case
-takes its time too; nor should it wait for steps that were sent ahead, so checkpoints are unaligned. Because a failure stops
-all cases of a job, each case has one, at the one in the middle of its restarts.
+Watermarks are sent on periodically, hence the pace: the next step waits until a watermark has been seen behind the windows.
+A restart is a failure: Flink goes on from the last checkpoint, and the steps since then come again. Before it come many
+breaths, steps in which nothing happens but that a checkpoint can pass. It cannot once the source has ended, so the source
+of such a case takes its time too; nor should it wait for steps that were sent ahead, so checkpoints are unaligned. Because
+a failure stops all cases of a job, there is one for all of them, at the one in the middle of the restarts of each.
 """
 
 from __future__ import annotations
@@ -31,13 +31,8 @@ from windrow_conformance.marks import Gap, Mark
 
 TOGETHER = 16
 """So many cases are one job."""
-PAUSE = 0.4
-"""Seconds for a watermark to arrive everywhere before the next rows."""
-NEVER = -(1 << 60)
-"""The time, in milliseconds, of a step that must not move the watermark."""
-FAR = 2_500_000_000_000
-BREATHS = 4
-STEPS_PER_SECOND = 2.0
+BREATHS, STEPS_PER_SECOND = 40, 20.0
+"""A case is ready for its restart for two seconds at least; longer if the checkpoint has not come."""
 UNTOLD = Mark(Gap.ENGINES, "Flink's watermarks are whole milliseconds")
 ENDS = Mark(
     Gap.ENGINES, "a bounded stream ends with a watermark after everything, so its last windows come out"
@@ -127,30 +122,25 @@ def _failed(case: Case, way: str, error: BaseException) -> Answer:
 
 
 def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str, str], list[Any]]:
-    from pyflink.common import Types
-
-    from windrow_conformance.engines.flink_steps import Named
-    from windrow_flink import environment, late_rows
+    from windrow_conformance.engines.flink_steps import Failure
+    from windrow_flink import environment
 
     restarts = sum(case.restarts > 0 for case in cases)
     settings = {"pipeline.auto-watermark-interval": "5 ms", "execution.buffer-timeout.interval": "1 ms"}
     settings |= {"taskmanager.memory.network.max": "256 mb", "taskmanager.memory.network.min": "256 mb"}
     settings["restart-strategy.fixed-delay.delay"] = "10 ms"
     settings["execution.checkpointing.unaligned.enabled"] = "true"
+    checkpoints = folder / "checkpoints"
     flink = environment(
         settings=settings,
-        checkpoints=folder / "checkpoints" if restarts else None,
+        checkpoints=checkpoints if restarts else None,
         every="100ms",
-        restarts=3 * restarts,
+        restarts=3 if restarts else 0,
     )
+    failure = Failure(folder, checkpoints, restarts)
     named = []
     for number, case in enumerate(cases):
-        windows = _windows(flink, way, case, f"case{number}", folder)
-        streams = {"windows": windows}
-        if case.query.late == "side":
-            streams["late"] = late_rows(windows)
-        for what, stream in streams.items():
-            named.append(stream.map(Named(case.name, what), output_type=Types.PICKLED_BYTE_ARRAY()))
+        named += _results(flink, way, case, folder / f"case{number}", failure)
     together = named[0].union(*named[1:]) if len(named) > 1 else named[0]
     found: dict[tuple[str, str], list[Any]] = {
         (case.name, what): [] for case in cases for what in ("windows", "late")
@@ -161,29 +151,53 @@ def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str,
     return found
 
 
-def _windows(flink: Any, way: str, case: Case, uid: str, folder: Path) -> Any:
-    """The windows of a case, from its steps."""
+def _results(flink: Any, way: str, case: Case, place: Path, failure: Any) -> list[Any]:
+    """What comes out of a case, under its name, from its steps."""
+    from pyflink.common import Types
+
+    from windrow_conformance.engines.flink_steps import Acknowledge, Named
+    from windrow_flink import late_rows
+
+    anything, uid = Types.PICKLED_BYTE_ARRAY(), place.name
+    steps = list(_with_breaths(case)) or [("end", None)]
+    times = list(_times(steps))
+    timed = _timed_steps(flink, steps, times, place, failure, slow=case.restarts > 0)
+    windows = _windows(timed, way, case, steps, uid)
+    named = windows.map(Named(case.name, "windows"), output_type=anything).uid(f"{uid}-named")
+    numbers = timed.map(int, output_type=anything).uid(f"{uid}-told")
+    together = named.union(numbers).key_by(lambda _: 0, key_type=Types.INT())
+    results = [together.process(Acknowledge(times, place), output_type=anything).uid(f"{uid}-acknowledged")]
+    if case.query.late == "side":
+        results.append(late_rows(windows).map(Named(case.name, "late"), output_type=anything))
+    return results
+
+
+def _timed_steps(
+    flink: Any, steps: Sequence[tuple[str, Any]], times: list[int], place: Path, failure: Any, slow: bool
+) -> Any:
+    """The numbers of the steps, one after the other, with their times."""
     from pyflink.common import Types, WatermarkStrategy
     from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
-    from windrow_conformance.engines.flink_steps import Pace, Rows, StepTime, slow_numbers
-    from windrow_flink import PACKED, windowed, windowed_packed
-    from windrow_flink.rowtypes import type_of
+    from windrow_conformance.engines.flink_steps import Pace, StepTime, slow_numbers
 
-    steps = list(_with_breaths(case)) or [("end", None)]
-    times = list(_times(steps))
-    if case.restarts:
+    uid = place.name
+    if slow:
         source, whole = slow_numbers(len(steps), STEPS_PER_SECOND), Types.INT()
     else:
         source, whole = NumberSequenceSource(0, len(steps) - 1), Types.LONG()
-    numbers = flink.from_source(source, WatermarkStrategy.no_watermarks(), uid, whole)
-    numbers = numbers.uid(f"{uid}-numbers")
-    paced = numbers.map(Pace([kind for kind, _ in steps], PAUSE, folder / uid), output_type=Types.LONG()).uid(
-        f"{uid}-pace"
-    )
-    paced = paced.disable_chaining()
+    numbers = flink.from_source(source, WatermarkStrategy.no_watermarks(), uid, whole).uid(f"{uid}-numbers")
+    pace = Pace([kind for kind, _ in steps], times, place, failure)
+    paced = numbers.map(pace, output_type=Types.LONG()).uid(f"{uid}-pace").disable_chaining()
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(StepTime(times))
-    timed = paced.assign_timestamps_and_watermarks(strategy).uid(f"{uid}-time")
+    return paced.assign_timestamps_and_watermarks(strategy).uid(f"{uid}-time")
+
+
+def _windows(timed: Any, way: str, case: Case, steps: Sequence[tuple[str, Any]], uid: str) -> Any:
+    from windrow_conformance.engines.flink_steps import Rows
+    from windrow_flink import PACKED, windowed, windowed_packed
+    from windrow_flink.rowtypes import type_of
+
     schema = _schema(case.schema)
     tables = [_sent(value, schema) if kind == "rows" else None for kind, value in steps]
     packed = way == "packed"
@@ -208,6 +222,8 @@ def _times(steps: Sequence[tuple[str, Any]]) -> Iterator[int]:
 
     Flink does not keep watermarks in checkpoints; a source tells them again. So does the step of a restart.
     """
+    from windrow_conformance.engines.flink_steps import FAR, NEVER
+
     reached = NEVER
     for kind, value in steps:
         if kind in ("watermark", "end"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,13 +11,19 @@ from typing import Any
 import pyarrow as pa
 from pyflink.common import Row
 from pyflink.common.watermark_strategy import TimestampAssigner
-from pyflink.datastream import FlatMapFunction, MapFunction
+from pyflink.datastream import FlatMapFunction, KeyedProcessFunction, MapFunction
 from pyflink.datastream.connectors.base import Source
 from pyflink.java_gateway import get_gateway
 
 from windrow import Query
 from windrow_flink import pack
 from windrow_flink.function import rows_out
+
+NEVER = -(1 << 60)
+"""The time, in milliseconds, of a step that must not move the watermark."""
+FAR = 2_500_000_000_000
+PATIENCE = 60
+POLL, BREATH = 0.02, 0.1
 
 
 def slow_numbers(count: int, per_second: float) -> Source:
@@ -34,25 +40,93 @@ def slow_numbers(count: int, per_second: float) -> Source:
 
 
 class Pace(MapFunction):  # type: ignore[misc]
-    """Step numbers, each after what came before has gone its way. The restart in the middle is a failure, once."""
+    """Step numbers, each after the watermarks before it have gone all the way; and the failure of the job.
 
-    def __init__(self, kinds: list[str], pause: float, done: Path) -> None:
+    ``acknowledged`` is where :class:`Acknowledge` tells of watermarks, ``failure`` is shared by all cases of
+    the job. A case that is to be restarted breathes until the others are as far and a checkpoint has passed;
+    the first that comes to its restart then fails, and with it the job.
+    """
+
+    def __init__(self, kinds: list[str], times: list[int], acknowledged: Path, failure: Failure) -> None:
         restarts = [number for number, kind in enumerate(kinds) if kind == "restart"]
-        self.kinds, self.pause, self.done = kinds, pause, str(done)
+        self.kinds, self.times, self.acknowledged, self.failure = kinds, times, acknowledged, failure
         self.fails = restarts[len(restarts) // 2] if restarts else -1
 
+    def open(self, runtime_context: Any) -> None:
+        shutil.rmtree(self.acknowledged, ignore_errors=True)  # what was told before a failure
+        self.acknowledged.mkdir(parents=True)
+        self.told = NEVER
+
     def map(self, number: int) -> int:
-        if self.kinds[number] == "breath" or (number and self.kinds[number - 1] != "rows"):
-            time.sleep(self.pause * busy())
-        if number == self.fails and not Path(self.done).exists():
-            Path(self.done).touch()
-            raise RuntimeError(f"a restart, as step {number} of the case says")
+        self._wait_for(self.told)
+        if number < self.fails and self.kinds[number] == "breath":
+            self.failure.approach(self.acknowledged.name)
+        if number == self.fails:
+            self.failure.happen()
+        self.told = max(self.told, self.times[number])
         return number
 
+    def _wait_for(self, told: int) -> None:
+        last = time.monotonic() + PATIENCE
+        while told > NEVER and not (self.acknowledged / str(told)).exists():
+            if time.monotonic() > last:
+                raise TimeoutError(f"the watermark {told} has not come through in {PATIENCE} seconds")
+            time.sleep(POLL)
 
-def busy() -> float:
-    """How many times longer everything takes on this machine now than if it had nothing else to do."""
-    return max(1.0, min(20.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+
+class Acknowledge(KeyedProcessFunction):  # type: ignore[misc]
+    """Passes results on, and tells when the watermark of a step has come through all that made them."""
+
+    def __init__(self, times: list[int], acknowledged: Path) -> None:
+        self.times, self.acknowledged = times, acknowledged
+
+    def process_element(self, value: Any, context: Any) -> Iterator[Any]:
+        if not isinstance(value, int):
+            yield value
+        elif self.times[value] > NEVER:
+            context.timer_service().register_event_time_timer(self.times[value] - 1)
+
+    def on_timer(self, timestamp: int, context: Any) -> Iterator[Any]:
+        (self.acknowledged / str(timestamp + 1)).touch()
+        yield from ()
+
+
+class Failure:
+    """The one failure of a job, after a checkpoint that was begun when all its cases were ready for it."""
+
+    def __init__(self, folder: Path, checkpoints: Path, cases: int) -> None:
+        self.ready, self.failed, self.checkpoints, self.cases = (
+            folder / "ready", folder / "failed", checkpoints, cases,
+        )  # fmt: skip
+
+    def approach(self, case: str) -> None:
+        """One of many breaths of a case: short once there is nothing to wait for."""
+        self.ready.mkdir(exist_ok=True)
+        (self.ready / case).touch()
+        if not self.failed.exists() and not self._may_happen():
+            time.sleep(BREATH)
+
+    def happen(self) -> None:
+        if not self.failed.exists():
+            self.failed.touch()
+            raise RuntimeError("a restart, as a step of the case says")
+
+    def _may_happen(self) -> bool:
+        if len(list(self.ready.iterdir())) < self.cases:
+            return False
+        begun = self.ready.with_name("begun")
+        if not begun.exists():
+            begun.write_text(str(max(self._numbers("chk-*"), default=0)))
+        return max(self._numbers("chk-*/_metadata"), default=0) > int(begun.read_text() or FAR)
+
+    def _numbers(self, pattern: str) -> list[int]:
+        """The numbers of checkpoints: directories are there from their beginning, metadata when complete."""
+        return [
+            int(part.removeprefix("chk-"))
+            for path in self.checkpoints.rglob(pattern)
+            for part in path.parts
+            if part.startswith("chk-")
+        ]
 
 
 class StepTime(TimestampAssigner):  # type: ignore[misc]
