@@ -71,6 +71,15 @@ class Blob(MapFunction):  # type: ignore[misc]
         return self.blobs[number]
 
 
+class LateBlob(Blob):
+    """The last of them after a pause."""
+
+    def map(self, number: int) -> bytes:
+        if number == len(self.blobs) - 1:
+            time.sleep(3)
+        return super().map(number)
+
+
 class Halting(MapFunction):  # type: ignore[misc]
     """Rows of one key, a millisecond apart, the last 30 of them slowly, the middle ten of those late; then the stream stands still
     until a file is there."""

@@ -18,10 +18,12 @@ from windrow_flink import (
     environment,
     late_rows,
     read_packed,
+    unpack,
     windowed,
     windowed_by_workers,
     windowed_packed,
 )
+from windrow_flink.rowtypes import BYTES
 
 ROWS = 400
 TYPE = Types.ROW_NAMED(
@@ -176,11 +178,25 @@ def test_late_rows_go_where_the_query_says(collected: Any) -> None:
         for late, lateness in {"drop": 0, "side": 0, "update": "1h"}.items()
     }
     results = {late: windowed(stream, query, disorder=0, uid=late) for late, query in queries.items()}
-    found = collected({**results, "late": late_rows(results["side"])})
+    side, schema = queries["side"], pa.schema({"ts": pa.int64(), "x": pa.int64()})
+    rows = pa.table([[*range(0, 50_000, 1000), *[3000] * 10], range(60)], schema=schema)
+    blobs = [pack_ipc(rows.slice(0, 50)), pack_ipc(rows.slice(50))]
+    packed = flink.from_source(
+        NumberSequenceSource(0, 1), WatermarkStrategy.no_watermarks(), "batches", Types.LONG()
+    ).map(owned.LateBlob(blobs), output_type=BYTES)
+    for name, packed_output in {"packed": True, "rows": False}.items():
+        results[name] = windowed_packed(
+            packed, side, schema, disorder=0, packed_output=packed_output, uid=name
+        )
+    late = {f"late {name}": late_rows(results[name]) for name in ("side", "packed", "rows")}
+    found = collected({**results, **late})
+    for name in ("packed", "late packed"):
+        tables = pa.concat_tables([unpack(element) for element in found[name]])
+        found[name] = [list(row.values()) for row in tables.to_pylist()]
     # 50 rows, 1 ms apart; then ten rows of the third millisecond.
     whole = [[start * 1000, (start + 10) * 1000, 10] for start in range(0, 50, 10)]
-    assert sorted(found["drop"]) == sorted(found["side"]) == whole
-    assert sorted(found["late"]) == [[3000, number] for number in range(50, 60)]
+    assert all(sorted(found[name]) == whole for name in ("drop", "side", "packed", "rows")), found
+    assert all(sorted(found[name]) == [[3000, number] for number in range(50, 60)] for name in late), found
     finals = [row[:3] for row in found["update"] if row[3] == "final"]
     updates = [row for row in found["update"] if row[3] == "update"]
     assert sorted(finals) == whole

@@ -98,6 +98,10 @@ def finish(keyed: KeyedStream, plan: Plan, output: TypeInformation, uid: str) ->
     result = keyed.process(Windows(plan), output_type=output).name(uid).uid(f"{uid}-{mode}")
     result.set_max_parallelism(KEY_GROUPS)
     own_thread(result)
+    if plan.late_tag is not None:
+        # If nobody took the late rows, PyFlink would take them for windows.
+        nobody = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+        result._j_data_stream.getSideOutput(plan.late_tag.get_java_output_tag()).sinkTo(nobody)
     result.windrow_late = plan.late_tag
     return result
 
