@@ -14,7 +14,8 @@ from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.java_gateway import get_gateway
 
 import windrow as wr
-from windrow_flink import environment, stop_with_savepoint, windowed
+from windrow_flink import environment, pack, stop_with_savepoint, windowed, windowed_packed
+from windrow_flink.rowtypes import schema_of
 
 ROWS = 4000
 QUERY = wr.Query(
@@ -74,7 +75,17 @@ class Write(MapFunction):  # type: ignore[misc]
 
 def main() -> None:
     parse = argparse.ArgumentParser()
-    options = ("mode", "state", "folder", "resume", "fail-once", "parallelism", "stop-after", "detached")
+    options = (
+        "mode",
+        "state",
+        "folder",
+        "resume",
+        "fail-once",
+        "parallelism",
+        "stop-after",
+        "detached",
+        "way",
+    )
     for name in options:
         parse.add_argument(f"--{name}")
     asked = parse.parse_args()
@@ -94,7 +105,11 @@ def main() -> None:
     source.set_parallelism(1)
     rows = source.map(SlowRow(asked.fail_once), output_type=TYPE).uid("rows").set_parallelism(1)
     for name, query in {"time": QUERY, "count": COUNTED}.items():
-        found = windowed(rows, query, disorder="50ms", uid=name)
+        if asked.way == "batches":
+            crossed, schema = pack(rows, query), schema_of(TYPE)
+            found = windowed_packed(crossed, query, schema, disorder="50ms", uid=name)
+        else:
+            found = windowed(rows, query, disorder="50ms", uid=name)
         written = found.map(Write(str(folder / name)), output_type=Types.INT()).uid(f"write-{name}")
         discard = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
         written._j_data_stream.sinkTo(discard).uid(f"end-{name}")

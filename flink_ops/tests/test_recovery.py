@@ -54,6 +54,14 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return max(found, key=lambda each: each.stat().st_mtime, default=None)
 
 
+def check_windows(folder: Path) -> None:
+    """Every window of the definition has come out, and no other."""
+    for name, query in {"time": job.QUERY, "count": job.COUNTED}.items():
+        found = set((folder / name).read_text().splitlines())
+        expected = {repr(list(window.values())) for window in oracle.evaluate(job.table(), query).to_pylist()}
+        assert found == expected, name
+
+
 @pytest.mark.parametrize(
     ("mode", "state", "other"), [("thread", "rocksdb", "process"), ("process", "hashmap", "thread")]
 )
@@ -83,7 +91,19 @@ def test_the_windows_are_those_of_an_uninterrupted_run(
     third = run(tmp_path, mode, state, 1, resume=latest_checkpoint(tmp_path))
     out = output(third)
     assert (tmp_path / "finished").exists(), out
-    for name, query in {"time": job.QUERY, "count": job.COUNTED}.items():
-        found = set((tmp_path / name).read_text().splitlines())
-        expected = {repr(list(window.values())) for window in oracle.evaluate(job.table(), query).to_pylist()}
-        assert found == expected, name
+    check_windows(tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["thread", "process"] if os.environ.get("WINDROW_LONG") else ["thread"])
+def test_rows_that_cross_in_batches_are_not_lost_either(tmp_path: Path, mode: str) -> None:
+    """The same for ``pack(stream, query)``: what waits for its batch to fill goes into no checkpoint, so it must not wait there."""
+    options = {"way": "batches", "fail_once": tmp_path / "failed"}
+    first = run(tmp_path, mode, "hashmap", 1, stop_after=250, **options)
+    out = output(first)
+    assert first.returncode == 0 and (tmp_path / "failed").exists(), out
+    before = lines(tmp_path / "time")
+    second = run(tmp_path, mode, "hashmap", 2, resume=(tmp_path / "savepoint").read_text(), **options)
+    out = output(second)
+    assert (tmp_path / "finished").exists(), out
+    assert 250 <= before < lines(tmp_path / "time")
+    check_windows(tmp_path)

@@ -101,7 +101,9 @@ def finish(keyed: KeyedStream, plan: Plan, output: TypeInformation, uid: str) ->
     if plan.late_tag is not None:
         # If nobody took the late rows, PyFlink would take them for windows.
         nobody = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
-        result._j_data_stream.getSideOutput(plan.late_tag.get_java_output_tag()).sinkTo(nobody)
+        result._j_data_stream.getSideOutput(plan.late_tag.get_java_output_tag()).sinkTo(nobody).uid(
+            f"{uid}-late"
+        )
     result.windrow_late = plan.late_tag
     return result
 
