@@ -131,6 +131,17 @@ def test_packed_rows_and_fpba_agree_with_the_definition(
     assert in_order(found["ipc"]) == in_order(oracle.evaluate(data, single))
 
 
+def test_files_are_read_in_their_order_whatever_the_parallelism(tmp_path: Any, collected: Any) -> None:
+    """Rows of one time: only the order in which they are read tells which is the first."""
+    flink, rows = environment(2), 2000
+    data = pa.table({"ts": pa.array([5] * rows), "work": pa.array(range(rows))})
+    pq.write_table(data, tmp_path / "rows.parquet")
+    query = wr.Query(window=wr.TimeWindow("1s"), aggregates={"all": wr.Collect("work")})
+    packed, schema = read_packed(flink, tmp_path / "rows.parquet", query, rows=20)
+    found = collected({"all": windowed_packed(packed, query, schema)})
+    assert [list(row[2]) for row in found["all"]] == [list(range(rows))]
+
+
 def test_workers_that_share_a_window_give_its_windows_in_order(collected: Any) -> None:
     data = table()
     flink = environment(2)
@@ -178,6 +189,7 @@ def test_late_rows_go_where_the_query_says(collected: Any) -> None:
         for late, lateness in {"drop": 0, "side": 0, "update": "1h"}.items()
     }
     results = {late: windowed(stream, query, disorder=0, uid=late) for late, query in queries.items()}
+    results["untaken"] = windowed(stream, queries["side"], disorder=0, uid="untaken")
     side, schema = queries["side"], pa.schema({"ts": pa.int64(), "x": pa.int64()})
     rows = pa.table([[*range(0, 50_000, 1000), *[3000] * 10], range(60)], schema=schema)
     blobs = [pack_ipc(rows.slice(0, 50)), pack_ipc(rows.slice(50))]
@@ -195,7 +207,7 @@ def test_late_rows_go_where_the_query_says(collected: Any) -> None:
         found[name] = [list(row.values()) for row in tables.to_pylist()]
     # 50 rows, 1 ms apart; then ten rows of the third millisecond.
     whole = [[start * 1000, (start + 10) * 1000, 10] for start in range(0, 50, 10)]
-    assert all(sorted(found[name]) == whole for name in ("drop", "side", "packed", "rows")), found
+    assert all(sorted(found[name]) == whole for name in ("drop", "side", "untaken", "packed", "rows")), found
     assert all(sorted(found[name]) == [[3000, number] for number in range(50, 60)] for name in late), found
     finals = [row[:3] for row in found["update"] if row[3] == "final"]
     updates = [row for row in found["update"] if row[3] == "update"]
