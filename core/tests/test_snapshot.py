@@ -64,6 +64,8 @@ def test_no_damaged_snapshot_is_restored(data: st.DataObject) -> None:
 
 def test_a_newer_format_is_refused_by_version() -> None:
     blob = golden_operator().snapshot()
+    with pytest.raises(errors.CorruptSnapshot, match="no format version 0"):
+        wr.Operator.restore(ASKED, blob[:8] + b"\x00\x00" + blob[10:])
     with pytest.raises(errors.FormatTooNew, match=r"version 2.*up to 1"):
         wr.Operator.restore(ASKED, blob[:8] + b"\x02\x00" + blob[10:])
 

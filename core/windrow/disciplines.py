@@ -191,6 +191,12 @@ class InTime(_Sliced):
         )
         self.state.slides, self.wake = slides, wake
 
+    def span(self, keys: Ints) -> tuple[int, int]:
+        """From the earliest end of a window that is not final to the latest."""
+        runs = self.state.runs
+        held = runs.last[keys[runs.held[keys] > 0]]
+        return self.wake, int(runs.stop[held].max() + self.ranges.max()) if len(held) else self.wake
+
     def closed(self, key: int, reached: int) -> int:
         return self.cut(reached)
 

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,14 +73,18 @@ class Keys:
         taken: NDArray[np.int64] = numbers[codes]
         return taken
 
-    def columns(self, numbers: NDArray[np.int64], rearrange: Callable[[Any], Any]) -> Iterator[pa.Array]:
-        """The key columns of the given key numbers, rearranged."""
-        for column in self._table():
-            values, valid = arrow.to_numpy(column)
-            if values.dtype == object or valid is not None:
-                yield column.take(pa.array(rearrange(numbers)))
-            else:
-                yield arrow.from_numpy(rearrange(values[numbers]), None, column.type)
+    def source(self, column: int, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """What :meth:`column` needs to know of some keys: their values if numbers can hold them."""
+        values, valid = arrow.to_numpy(self._table()[column])
+        return numbers if values.dtype == object or valid is not None else values[numbers]
+
+    def column(self, column: int, sources: NDArray[Any]) -> pa.Array:
+        """A key column from what :meth:`source` gave, in whatever order."""
+        known = self._table()[column]
+        values, valid = arrow.to_numpy(known)
+        if values.dtype == object or valid is not None:
+            return known.take(pa.array(sources))
+        return arrow.from_numpy(sources, None, known.type)
 
     @property
     def order(self) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from operator import index
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 FEW = 1024
 """With fewer keys it is not worth while to look for those without state."""
+
+MANY = 1 << 22
+"""How many windows are made at a time at the end of a stream."""
 
 
 class Operator:
@@ -159,7 +162,26 @@ class Operator:
         """The stream has ended; returns all windows that are left."""
         if self._bound is None:
             return pa.table({})
-        return self.advance(FOREVER)
+        return pa.concat_tables(self.finish())
+
+    def finish(self) -> Iterator[pa.Table]:
+        """The stream has ended; all windows that are left, some millions at a time."""
+        for watermark in self._stages():
+            yield self.advance(watermark)
+        if self._bound is not None:
+            yield self.advance(FOREVER)
+
+    def _stages(self) -> list[int]:
+        """Watermarks on the way to the end, so many that not too many windows are due at each."""
+        if self._bound is None or type(self._discipline) is not InTime or self.query.early is not None:
+            return []
+        first, last = self._discipline.span(self._keys.order)
+        count = len(self._keys.order) * int(((last - first) // self._discipline.every).sum())
+        stages = min(count // MANY, 1 << 10)
+        return [
+            first + (last - first) * stage // (stages + 1) + self.query.lateness
+            for stage in range(1, stages + 1)
+        ]
 
     def late(self) -> pa.Table:
         """The rows that came too late since the last call (``late="side"``)."""

@@ -78,7 +78,8 @@ class Tower:
 
     def room(self, count: int) -> tuple[Any, Any]:
         """For so many results, and whether they are not null."""
-        return np.zeros(count, arrow.physical_dtype(self.monoid.output)), np.zeros(count, dtype=np.bool_)
+        kind = arrow.physical_dtype(self.monoid.output)
+        return _filled(count, kind, 0), _filled(count, np.bool_, False)
 
     def slide_some(
         self, state: State, due: Windows, out: Any, ok: Any, begin: int, end: int, cover: bool
@@ -218,7 +219,7 @@ class State:
 
     def place(self, place: Callable[[Runs, Ints, int], int], order: Ints, rows: int) -> Ints:
         """The slot of each row; ``place(runs, slot, begin)`` is called until it has placed them all."""
-        slot = np.full(rows, NONE, dtype=np.int64)
+        slot: Ints = _filled(rows, np.int64, NONE)
         begin = 0
         while (begin := int(place(self.runs, slot, begin))) < len(order):
             left = (len(order) - begin) / max(
@@ -314,7 +315,7 @@ def _windows(room: int, stamps: Any) -> Windows:
         "back": np.int32,
         "flip": np.bool_,
     }
-    return Windows(**{name: np.empty(room, types.get(name, np.int64)) for name in Windows._fields})
+    return Windows(**{name: arrow.blank(room, types.get(name, np.int64)) for name in Windows._fields})
 
 
 def _none(*shape: int) -> NDArray[np.int32]:
@@ -327,9 +328,15 @@ def _longer(array: Any, room: int, fill: int = NONE) -> Any:
     return longer
 
 
-def _roomier(array: Any, room: int, make: Any = np.empty) -> Any:
+def _filled(count: int, dtype: Any, value: Any) -> Any:
+    array = arrow.blank(count, dtype)
+    array.fill(value)
+    return array
+
+
+def _roomier(array: Any, room: int, make: Any = arrow.blank) -> Any:
     """The same beginning, and room for entries that are written before they are read."""
-    roomier = make(room, dtype=array.dtype)
+    roomier = make(room, array.dtype)
     roomier[: len(array)] = array
     return roomier
 

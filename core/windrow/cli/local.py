@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from windrow.cli.watch import watched
 from windrow.operator import Operator
 from windrow.tables import as_table
 
-STEPS = 64  # in how many pieces the windows of unordered rows come out
 TOGETHER = 1 << 17  # small batches are put together to so many rows
 
 
@@ -25,7 +24,7 @@ def run(job: Job, progress: Progress) -> Done:
     bound = job.query.bind(rows.schema)
     operator = Operator(job.query, rows.schema, threads=os.cpu_count() or 1)
     progress.say("watching" if job.watch else "reading", rows.total)
-    count, earliest, latest = 0, np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    count, latest = 0, np.iinfo(np.int64).min
     with job.writing(bound.output_schema) as out, job.writing_late(rows.schema) as late:
 
         def finished(windows: pa.Table) -> None:
@@ -38,25 +37,13 @@ def run(job: Job, progress: Progress) -> Done:
                 late.write(operator.late().cast(rows.schema))
             count += table.num_rows
             progress.add(rows=table.num_rows)
-            if not table.num_rows:
-                continue
-            times = bound.times(table)
-            earliest, latest = min(earliest, int(times.min())), max(latest, int(times.max()))
-            if job.delay_us is not None:
+            if table.num_rows and job.delay_us is not None:
+                latest = max(latest, int(bound.times(table).max()))
                 finished(operator.advance(latest - job.delay_us))
         progress.say("writing")
-        if job.delay_us is None and earliest < latest:
-            _advance_in_steps(operator.advance, earliest, latest, finished)
-        finished(operator.flush())
+        for windows in operator.finish():
+            finished(windows)
     return Done(count, out, operator.late_rows)
-
-
-def _advance_in_steps(
-    advance: Callable[[int], pa.Table], earliest: int, latest: int, finished: Callable[[pa.Table], None]
-) -> None:
-    """All rows are there: the windows come out piece by piece, so that they need not be in memory together."""
-    for step in range(1, STEPS + 1):
-        finished(advance(earliest + (latest - earliest) * step // STEPS))
 
 
 def _together(rows: Rows, *, at_once: bool) -> Iterator[pa.Table]:

@@ -437,37 +437,60 @@ def tally(first, times, counts):
         counts[end] += counts[end - 1]
 
 
-def bounds(counts, least, slide, length, starts, ends):
-    """The starts and ends of windows in the order of ends, ``counts`` of each end."""
-    n = 0
-    for position in range(len(counts)):
+def bounds(places, low, high, least, slide, length, starts, ends):
+    """The starts and ends of the windows that end at one of some ends; ``places`` is where those of each end begin."""
+    for position in range(low, high):
         end = least + slide * position
-        for _ in range(counts[position]):
+        for n in range(places[position], places[position + 1]):
             starts[n] = end - length
             ends[n] = end
-            n += 1
 
 
-def spread(first, times, begins, cursor, following, source, target, block):
-    """Entries in the order of keys become windows in the order of ends, then keys.
+def spread(
+    first, times, begins, cursor, following, low, high, block, columns, a, b, c, d, to_a, to_b, to_c, to_d
+):
+    """Entries in the order of keys become windows in the order of ends, then keys: those of the ends from ``low`` to ``high``.
 
     ``following`` is the next place of each end, ``begins`` where the entries of each key begin. Ends are done ``block`` at
-    a time, so that the places written to stay in reach of the cache.
+    a time, so that the places written to stay in reach of the cache; up to four columns at a time, since finding a place
+    takes longer than writing to it.
     """
     keys = len(begins) - 1
     for key in range(keys):
         cursor[key] = begins[key]
-    for low in range(0, len(following), block):
-        high = low + block
+    for begin in range(low, high, block):
+        stop = min(begin + block, high)
         for key in range(keys):
             entry = cursor[key]
-            while entry < begins[key + 1] and first[entry] < high:
-                value = source[entry]
+            while entry < begins[key + 1] and first[entry] < stop:
                 until = first[entry] + times[entry]
-                for end in range(max(first[entry], low), min(until, high)):
-                    target[following[end]] = value
-                    following[end] += 1
-                if until > high:
+                if until > begin:
+                    from_ = max(first[entry], begin)
+                    to = min(until, stop)
+                    if columns == 1:
+                        value = a[entry]
+                        for end in range(from_, to):
+                            to_a[following[end]] = value
+                            following[end] += 1
+                    else:
+                        write(entry, from_, to, following, columns, a, b, c, d, to_a, to_b, to_c, to_d)
+                if until > stop:
                     break
                 entry += 1
             cursor[key] = entry
+
+
+def write(entry, begin, stop, following, columns, a, b, c, d, to_a, to_b, to_c, to_d):
+    """Up to four results of an entry, to each of its ends."""
+    first, second = a[entry], b[entry]
+    third = c[entry] if columns > 2 else second
+    fourth = d[entry] if columns > 3 else second
+    for end in range(begin, stop):
+        place = following[end]
+        following[end] = place + 1
+        to_a[place] = first
+        to_b[place] = second
+        if columns > 2:
+            to_c[place] = third
+        if columns > 3:
+            to_d[place] = fourth

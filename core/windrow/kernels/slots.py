@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from windrow.aggregates import arrow
 from windrow.aggregates.algebra import Monoid
 
 Parts = tuple[Any, ...]
@@ -56,7 +57,12 @@ def blank(monoid: Monoid, slots: int) -> Parts:
     """Arrays for this many partials, each to be written before it is read."""
     if monoid.fields is None:
         return allocate(monoid, slots)
-    return tuple(np.empty((slots, f.width) if f.width else slots, f.dtype) for f in monoid.fields)
+    return tuple(
+        arrow.blank(slots * f.width, f.dtype).reshape(slots, f.width)
+        if f.width
+        else arrow.blank(slots, f.dtype)
+        for f in monoid.fields
+    )
 
 
 def slots(monoid: Monoid) -> dict[str, Any]:

@@ -53,6 +53,8 @@ def read(blob: bytes, fingerprint: str, query: str = "") -> dict[str, Any]:
         raise FormatTooNew(
             f"the snapshot has format version {version}, this windrow reads up to {VERSION}; upgrade windrow to restore it"
         )
+    if version < 1:
+        raise CorruptSnapshot(f"the snapshot was changed: there is no format version {version}")
     body = blob[_HEAD.size :]
     if len(body) != length:
         raise CorruptSnapshot(f"the snapshot is cut off: {len(body)} bytes of a body of {length}")
