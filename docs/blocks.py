@@ -19,13 +19,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 ENGINES = ("spark", "flink")
-LONG = ("bench", "conformance", "doctor")
+LONG = ("bench", "conformance")
 
 _BLOCK = re.compile(
     r"(?:<!-- (?P<mark>engine|not run): (?P<marked>[^>]*) -->\n+)?"
@@ -125,11 +126,9 @@ def _windrow(arguments: list[str], page: Path) -> None:
 
     from windrow.cli import main
 
-    long = (
-        arguments[0] in LONG
-        or "--engine" in arguments
-        or (arguments[0] == "demo" and "--small" not in arguments)
-    )
+    engines = {after for option, after in pairwise(arguments) if option == "--engine"}
+    on_spark = arguments[0] == "demo" and not engines and "--small" not in arguments
+    long = arguments[0] in LONG or bool(engines - {"local"}) or on_spark
     result = CliRunner().invoke(main, [*arguments[:1], "--help"] if long else arguments)
     assert result.exit_code == 0, f"{page.name}: windrow {shlex.join(arguments)}\n{result.output}"
     for option in (word for word in arguments if long and word.startswith("--")):

@@ -52,7 +52,7 @@ class Run:
 
     def __init__(self, quick: bool, out: Path, console: Console) -> None:
         self.quick, self.out, self.console = quick, out, console
-        self.rounds = 3 if quick else 7
+        self.rounds = 3 if quick else 5
         self.reached: list[Row] = []
 
     def peers(self) -> tuple[int, Iterator[list[Row]]]:
@@ -69,7 +69,7 @@ class Run:
             (1 << 17, slide) for slide in ((2, 10) if self.quick else range(2, 11))
         ]
         return len(sizes), throughput.count_windows(
-            3_000_000 if self.quick else 8_000_000, sizes, min(self.rounds, 3)
+            3_000_000 if self.quick else 4_000_000, sizes, min(self.rounds, 3)
         )
 
     def time(self) -> tuple[int, Iterator[list[Row]]]:
@@ -77,7 +77,7 @@ class Run:
         slides = (0.02, 0.1) if self.quick else [k / 100 for k in range(2, 11)]
         sizes = [(60.0 * m, 0.01) for m in minutes] + [(3600.0, slide) for slide in slides]
         return len(sizes), throughput.time_windows(
-            2_000_000 if self.quick else 8_000_000, sizes, min(self.rounds, 3)
+            2_000_000 if self.quick else 4_000_000, sizes, min(self.rounds, 3)
         )
 
     def latency(self) -> tuple[int, Iterator[list[Row]]]:
