@@ -126,7 +126,7 @@ def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str,
     from windrow_flink import environment
 
     restarts = sum(case.restarts > 0 for case in cases)
-    settings = {"pipeline.auto-watermark-interval": "5 ms", "execution.buffer-timeout.interval": "1 ms"}
+    settings = {"pipeline.auto-watermark-interval": "10 ms", "execution.buffer-timeout.interval": "0 ms"}
     settings |= {"taskmanager.memory.network.max": "256 mb", "taskmanager.memory.network.min": "256 mb"}
     settings["restart-strategy.fixed-delay.delay"] = "10 ms"
     settings["execution.checkpointing.unaligned.enabled"] = "true"
@@ -159,6 +159,7 @@ def _results(flink: Any, way: str, case: Case, place: Path, failure: Any) -> lis
     from windrow_flink import late_rows
 
     anything, uid = Types.PICKLED_BYTE_ARRAY(), place.name
+    place.mkdir()
     steps = list(_with_breaths(case)) or [("end", None)]
     times = list(_times(steps))
     timed = _timed_steps(flink, steps, times, place, failure, slow=case.restarts > 0)
@@ -210,9 +211,10 @@ def _windows(timed: Any, way: str, case: Case, steps: Sequence[tuple[str, Any]],
 
 
 def _with_breaths(case: Case) -> Iterator[tuple[str, Any]]:
-    """The steps of a case, and before each restart the time for a checkpoint."""
-    for step in case.steps:
-        if step.kind == "restart":
+    """The steps of a case, and before the restart in the middle the time for a checkpoint."""
+    restarts = [number for number, step in enumerate(case.steps) if step.kind == "restart"]
+    for number, step in enumerate(case.steps):
+        if restarts and number == restarts[len(restarts) // 2]:
             yield from [("breath", None)] * BREATHS
         yield step.kind, step.value
 
