@@ -165,7 +165,7 @@ def _final(rows: pa.Table, query: wr.Query, watermark: float) -> pa.Table:
 
 
 def _settled(rows: pa.Table, bound: BoundQuery, watermark: float) -> pa.Table:
-    if all(monoid.commutative for monoid in bound.monoids.values()):
+    if bound.query.late == "update" or all(monoid.commutative for monoid in bound.monoids.values()):
         return rows
     before = [bool(time < watermark - bound.query.lateness) for time in bound.times(rows)]
     return rows.filter(pa.array(before, pa.bool_()))

@@ -26,8 +26,6 @@ AGGREGATES: dict[str, wr.Aggregate] = {
 }
 """All exact, so that answers can be compared bit by bit."""
 
-COMMUTATIVE = [name for name, aggregate in AGGREGATES.items() if aggregate.bind().commutative]
-
 
 def few(window: Any) -> bool:
     return bool(window.n <= 4)

@@ -127,11 +127,6 @@ def bind(query: Query, schema: pa.Schema, algorithm: type[Algorithm] | None = No
                 algorithm.check(monoid)
             except PropertyError as cause:
                 raise PropertyError(f"aggregate {name!r}: {cause}") from None
-        if query.late == "update" and not monoid.commutative:
-            raise PropertyError(
-                f"late='update' needs commutative aggregates, and {name!r} ({monoid.name}) depends on the order of rows; "
-                "use late='side' or 'drop'"
-            )
     bound_type = _bound_type(query, schema, time.type)
     fields = [pa.field(field.name, field.type) for field in keys]
     if query.labelled:

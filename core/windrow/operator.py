@@ -346,7 +346,8 @@ class Operator:
                 self._state.slide = self._chosen.slide
             self._keys = Keys([schema.field(name) for name in self.query.by])
             self._state.ensure_keys(len(self._keys))
-            self._ordered = self._discipline.ordered or not all(m.commutative for m in bound.monoids.values())
+            in_any_order = all(m.commutative for m in bound.monoids.values()) or self.query.late == "update"
+            self._ordered = self._discipline.ordered or not in_any_order
             inputs = {name for names in map(bound.inputs, bound.monoids) for name in names}
             attribute = getattr(self.query.window, "attribute", None)
             self._inputs = sorted(inputs | {self.query.time} | ({attribute} if attribute else set()))

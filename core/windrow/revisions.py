@@ -3,7 +3,8 @@
 A late row changes a slice in the middle of windows that have been emitted. The running ``lcs`` and ``csa``
 of the other disciplines know only the newest window, so here every run is also kept in a finger B-tree
 (:class:`~windrow.algorithms.fiba.FiBA`): a late row costs O(log n) combines, and so does each window that it
-corrects. Slices stay until no row that is still accepted can fall into their windows.
+corrects. Slices stay until no row that is still accepted can fall into their windows. If the order of rows
+matters to an aggregate, every time that occurs is a slice of its own, so that a late row finds its place.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Revised(InTime):
 
     def __init__(self, bound: BoundQuery, windows: list[Any]) -> None:
         super().__init__(bound, windows)
+        if not all(monoid.commutative for monoid in bound.monoids.values()):
+            self.cut_every, self.cut_at = np.array([1], dtype=np.int64), np.array([0], dtype=np.int64)
         self.trees: dict[tuple[int, str], FiBA] = {}
 
     def attach(self, state: State) -> None:
