@@ -213,6 +213,9 @@ class Windows(KeyedProcessFunction):
         operator, entries = held.operator, held.new
         watermark = from_flink(clock.current_watermark())
         if not entries and held.settled and not self._due(operator, watermark):
+            self._ask_to_wake(
+                held, clock
+            )  # the timer that led here may be an older one than that for the next window
             return
         held.new, held.rows = [], 0
         yield from self._through(operator, entries)
@@ -229,7 +232,10 @@ class Windows(KeyedProcessFunction):
             self.log.clear()
             held.seen = held.bytes = 0
         self.passed.update(PASSED.pack(operator.watermark, held.seen))
-        wake = self._wake(operator)
+        self._ask_to_wake(held, clock)
+
+    def _ask_to_wake(self, held: Held, clock: TimerService) -> None:
+        wake = self._wake(held.operator)
         if wake is not None:
             self._ask(held, wake, clock)
 

@@ -96,7 +96,8 @@ class Buckets(StatefulProcessor):
         late_before, pages_before = operator.late_rows, pages.written
         found = list(self._fed(operator, rows, watermark * 1000))
         late = operator.late() if self.query.late == "side" else None
-        windows = pa.concat_tables([table for table in found if table.num_rows] or found[:1])
+        nothing = self.query.bind(self.schema).output_schema.empty_table()
+        windows = pa.concat_tables([table for table in found if table.num_rows] or [nothing])
         written = operator.commit()
         token = os.urandom(8)
         wake = self._wake_at(operator.wake, None if mark is None else mark[1], fired=rows is None)
@@ -150,8 +151,8 @@ class Buckets(StatefulProcessor):
             _CACHE.popitem(last=False)
 
     def _wake_at(self, due: int | None, set_before: int | None, *, fired: bool) -> int | None:
-        """Set the bucket's one timer to the millisecond at which a window is due."""
-        wake = None if due is None else -(-due // 1000)
+        """Set the bucket's one timer to the millisecond at which a window is due; Spark has no watermark before 1970."""
+        wake = None if due is None else max(-(-due // 1000), 1)
         if fired:
             set_before = None
         if wake != set_before:

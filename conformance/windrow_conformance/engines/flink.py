@@ -33,6 +33,7 @@ TOGETHER = 16
 """So many cases are one job."""
 BREATHS, STEPS_PER_SECOND = 40, 20.0
 """A case is ready for its restart for two seconds at least; longer if the checkpoint has not come."""
+QUICK_RESTARTS = ("time/restart", "time/restart, then silence", "update/restart")
 UNTOLD = Mark(Gap.ENGINES, "Flink's watermarks are whole milliseconds")
 ENDS = Mark(
     Gap.ENGINES, "a bounded stream ends with a watermark after everything, so its last windows come out"
@@ -77,7 +78,7 @@ ENGINE = Flink()
 def in_quick(case: Case, way: str) -> bool:
     """Few restarts: each stops and restores a whole job. Of packed rows, what windows and watermarks need."""
     if case.restarts:
-        return case.name in ("time/restart", "update/restart") and way == "rows"
+        return case.name in QUICK_RESTARTS and way == "rows"
     return case.quick and (way == "rows" or not ({"aggregate", "side"} & set(case.covers)))
 
 
