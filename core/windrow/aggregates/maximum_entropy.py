@@ -36,11 +36,49 @@ BINOMIALS = np.array([[float(math.comb(i, j)) for j in range(ORDER + 1)] for i i
 
 
 def fitted(sums: Any, n: Any, low: float, high: float) -> Any:
-    """The masses of the cells of [low, high], and the entropy, from the power sums Σx, Σx², … of n values."""
+    """The masses of the cells of [low, high], and the entropy, from the power sums Σx, Σx², … of n values.
+
+    All Newton steps are here and not in a function of their own: what is called from a function is compiled
+    again with it, and an aggregate's ``lower`` is deep enough as it is.
+    """
     centre, radius = 0.5 * (low + high), 0.5 * (high - low)
     mu = _chebyshev_moments(sums, n, centre, radius, _usable(sums, low, high, centre, radius))
-    masses, entropy = _solved(mu)
-    return masses, entropy + math.log(radius)
+    k = mu.shape[0]
+    if k == 0:
+        return 0.5 * WIDTHS, math.log(2.0 * radius)
+    weights, step, gradient, moments = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(2 * k + 1)
+    masses = np.zeros(CELLS)
+    log_z = _fill(masses, weights, step, 0.0)
+    goal = log_z
+    for _ in range(100):
+        for i in range(2 * k + 1):
+            moments[i] = (CHEBYSHEV[i] * masses).sum()
+        worst = 0.0
+        for i in range(k):
+            gradient[i] = moments[i + 1] - mu[i] + RIDGE * weights[i]
+            worst = max(worst, abs(gradient[i]))
+        if worst < 1e-10:
+            break
+        _newton_step(moments, gradient, step)
+        slope = _dot(gradient, step, k)
+        length, reached = 2.0, math.inf
+        while reached > goal - 1e-4 * length * slope and length > 1e-9:
+            length *= 0.5
+            log_z = _fill(masses, weights, step, length)
+            reached = log_z
+            for i in range(k):
+                tried = weights[i] - length * step[i]
+                reached += (0.5 * RIDGE * tried - mu[i]) * tried
+        improved = goal - reached
+        goal = reached
+        for i in range(k):
+            weights[i] -= length * step[i]
+        if improved <= 1e-15 * max(1.0, abs(goal)):
+            break
+    entropy = log_z + math.log(radius)
+    for i in range(k):
+        entropy -= weights[i] * (CHEBYSHEV[i + 1] * masses).sum()
+    return masses, entropy
 
 
 def position(masses: Any, q: float) -> float:
@@ -80,45 +118,6 @@ def _chebyshev_moments(sums: Any, n: Any, centre: float, radius: float, k: int) 
             mu[i] += COEFFICIENTS[i + 1, j] * shifted[j]
         mu[i] = min(max(mu[i], -1.0), 1.0)
     return mu
-
-
-def _solved(mu: Any) -> Any:
-    k = mu.shape[0]
-    if k == 0:
-        return 0.5 * WIDTHS, math.log(2.0)
-    weights, step, gradient, moments = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(2 * k + 1)
-    masses = np.zeros(CELLS)
-    log_z = _fill(masses, weights, step, 0.0)
-    goal = log_z
-    for _ in range(100):
-        for i in range(2 * k + 1):
-            moments[i] = (CHEBYSHEV[i] * masses).sum()
-        worst = 0.0
-        for i in range(k):
-            gradient[i] = moments[i + 1] - mu[i] + RIDGE * weights[i]
-            worst = max(worst, abs(gradient[i]))
-        if worst < 1e-10:
-            break
-        _newton_step(moments, gradient, step)
-        slope = _dot(gradient, step, k)
-        length, reached = 2.0, math.inf
-        while reached > goal - 1e-4 * length * slope and length > 1e-9:
-            length *= 0.5
-            log_z = _fill(masses, weights, step, length)
-            reached = log_z
-            for i in range(k):
-                tried = weights[i] - length * step[i]
-                reached += (0.5 * RIDGE * tried - mu[i]) * tried
-        improved = goal - reached
-        goal = reached
-        for i in range(k):
-            weights[i] -= length * step[i]
-        if improved <= 1e-15 * max(1.0, abs(goal)):
-            break
-    entropy = log_z
-    for i in range(k):
-        entropy -= weights[i] * (CHEBYSHEV[i + 1] * masses).sum()
-    return masses, entropy
 
 
 def _fill(masses: Any, weights: Any, step: Any, length: float) -> float:
