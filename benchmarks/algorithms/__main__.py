@@ -17,6 +17,7 @@ from benchmarks.algorithms.measure import Row, write
 
 SECTIONS = ("peers", "count", "time", "latency", "sizes", "eviction", "targets")
 RATE = "million rows a second"
+SLIDE = "Time of one slide: minimum, quartiles, maximum; ◆ the worst slide, without interruptions"
 
 
 @click.command()
@@ -137,7 +138,7 @@ class Run:
                 fixed, "slide_s", "Largest, time windows of 1 h, 100 Hz", "time_slide", "slide, seconds"
             )
         elif section == "latency":
-            plots.boxes(rows, "Time of one slide", self.out / "latency.png")
+            plots.boxes(rows, SLIDE, self.out / "latency.png")
         elif section == "sizes":
             labels = ("partials in the window", "nanoseconds per slide")
             plots.lines(

@@ -52,7 +52,8 @@ def lines(
 
 
 def boxes(rows: list[Row], title: str, path: Path) -> None:
-    """Quartiles as boxes, from the minimum to the maximum, for every window and algorithm."""
+    """Quartiles as boxes, from the minimum to the maximum, for every window and algorithm; and the worst slide
+    without interruptions."""
     windows = list(dict.fromkeys((row["aggregate"], row["window"]) for row in rows))
     figure, grid = pyplot.subplots(
         1, len(windows), figsize=(4.2 * len(windows), 5), constrained_layout=True, sharey=True
@@ -60,12 +61,14 @@ def boxes(rows: list[Row], title: str, path: Path) -> None:
     for axes, window in zip([grid] if len(windows) == 1 else grid, windows, strict=True):
         chosen = [row for row in rows if (row["aggregate"], row["window"]) == window]
         axes.bxp([_box(row) for row in chosen], showfliers=False)
+        worst = [row["worst_slide_ns"] for row in chosen]
+        axes.plot(range(1, len(chosen) + 1), worst, "D", color="#00897b", markersize=5)
         axes.set_yscale("log")
         axes.set_title(f"{window[0]}, {window[1]}")
         axes.tick_params(axis="x", rotation=60)
         axes.grid(True, axis="y", alpha=0.25)
     figure.suptitle(title)
-    figure.supylabel("nanoseconds per slide: minimum, quartiles, maximum")
+    figure.supylabel("nanoseconds")
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
 
