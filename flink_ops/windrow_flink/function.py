@@ -213,9 +213,8 @@ class Windows(KeyedProcessFunction):
         operator, entries = held.operator, held.new
         watermark = from_flink(clock.current_watermark())
         if not entries and held.settled and not self._due(operator, watermark):
-            self._ask_to_wake(
-                held, clock
-            )  # the timer that led here may be an older one than that for the next window
+            # The timer that led here may be an older one than that for the next window.
+            self._ask_to_wake(held, clock)
             return
         held.new, held.rows = [], 0
         yield from self._through(operator, entries)
