@@ -53,11 +53,12 @@ def plug(row: Any) -> str:
 
 
 class LateRow(MapFunction):  # type: ignore[misc]
-    """Rows a millisecond apart; from the fiftieth on, after a pause, rows of the third millisecond."""
+    """Rows a millisecond apart; from the fiftieth on rows of the third millisecond. Before that some pauses: watermarks
+    are sent by the same thread, between two rows, if it is time."""
 
     def map(self, number: int) -> Row:
-        if number == 50:
-            time.sleep(3)
+        if 40 <= number <= 50:
+            time.sleep(0.1)
         return Row(number * 1000 if number < 50 else 3000, number)
 
 
@@ -72,11 +73,10 @@ class Blob(MapFunction):  # type: ignore[misc]
 
 
 class LateBlob(Blob):
-    """The last of them after a pause."""
+    """Each of them after a pause: watermarks are sent by the same thread, between two elements, if it is time."""
 
     def map(self, number: int) -> bytes:
-        if number == len(self.blobs) - 1:
-            time.sleep(3)
+        time.sleep(0.3)
         return super().map(number)
 
 
