@@ -235,7 +235,8 @@ class Windows(KeyedProcessFunction):
 
     def _ask_to_wake(self, held: Held, clock: TimerService) -> None:
         wake = self._wake(held.operator)
-        if wake is not None:
+        # A timer that is not after the watermark would fire again and again.
+        if wake is not None and to_flink(wake) > clock.current_watermark():
             self._ask(held, wake, clock)
 
     def _through(self, operator: Operator, entries: list[bytes]) -> Iterator[Any]:

@@ -22,7 +22,7 @@ NEVER = -(1 << 60)
 """The time, in milliseconds, of a step that must not move the watermark."""
 FAR = 2_500_000_000_000
 PATIENCE = 60
-POLL, BREATH = 0.02, 0.1
+POLL = 0.02
 
 
 def slow_numbers(count: int, per_second: float) -> Source:
@@ -42,7 +42,7 @@ class Pace(MapFunction):  # type: ignore[misc]
     """Step numbers, each after the watermarks before it have gone all the way; and the failure of the job.
 
     ``acknowledged`` is where :class:`Acknowledge` tells of watermarks, ``failure`` is shared by all cases of
-    the job. A case that is to be restarted breathes until the others are as far and a checkpoint has passed;
+    the job. A case that is to be restarted breathes first, at the pace of its source, so that checkpoints pass;
     the first that comes to its restart then fails, and with it the job.
     """
 
@@ -58,8 +58,6 @@ class Pace(MapFunction):  # type: ignore[misc]
 
     def map(self, number: int) -> int:
         self._wait_for(self.told)
-        if number < self.fails and self.kinds[number] == "breath":
-            self.failure.approach(self.acknowledged.name)
         if number == self.fails:
             self.failure.happen()
         self.told = max(self.told, self.times[number])
@@ -100,41 +98,15 @@ class Acknowledge(KeyedProcessFunction):  # type: ignore[misc]
 
 
 class Failure:
-    """The one failure of a job, after a checkpoint that was begun when all its cases were ready for it."""
+    """The one failure of a job."""
 
-    def __init__(self, folder: Path, checkpoints: Path, cases: int) -> None:
-        self.ready, self.failed, self.checkpoints, self.cases = (
-            folder / "ready", folder / "failed", checkpoints, cases,
-        )  # fmt: skip
-
-    def approach(self, case: str) -> None:
-        """One of many breaths of a case: short once there is nothing to wait for."""
-        self.ready.mkdir(exist_ok=True)
-        (self.ready / case).touch()
-        if not self.failed.exists() and not self._may_happen():
-            time.sleep(BREATH)
+    def __init__(self, folder: Path) -> None:
+        self.failed = folder / "failed"
 
     def happen(self) -> None:
         if not self.failed.exists():
             self.failed.touch()
             raise RuntimeError("a restart, as a step of the case says")
-
-    def _may_happen(self) -> bool:
-        if len(list(self.ready.iterdir())) < self.cases:
-            return False
-        begun = self.ready.with_name("begun")
-        if not begun.exists():
-            begun.write_text(str(max(self._numbers("chk-*"), default=0)))
-        return max(self._numbers("chk-*/_metadata"), default=0) > int(begun.read_text() or FAR)
-
-    def _numbers(self, pattern: str) -> list[int]:
-        """The numbers of checkpoints: directories are there from their beginning, metadata when complete."""
-        return [
-            int(part.removeprefix("chk-"))
-            for path in self.checkpoints.rglob(pattern)
-            for part in path.parts
-            if part.startswith("chk-")
-        ]
 
 
 class StepTime(TimestampAssigner):  # type: ignore[misc]
