@@ -304,3 +304,11 @@ def test_slots_come_back_clean() -> None:
     assert operator._state.slots == len(allocate(operator._state.towers[0].monoid, 1024)[0]), (
         "the state did not grow"
     )
+
+
+@pytest.mark.parametrize("time", [2**63 - 1, 2**62, 2**61, -(2**61), -(2**63)])
+def test_times_in_another_unit_are_refused(time: int) -> None:
+    asked = wr.Query(window=wr.TimeWindow("1h"), aggregates={"n": wr.Count()})
+    with pytest.raises(errors.TimeColumnError, match=r"'ts' has .* microseconds, more than 70,000 years"):
+        wr.aggregate({"ts": [0, time]}, asked)
+    assert wr.aggregate({"ts": [0, 2**61 - 1]}, asked).num_rows == 2

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["BoundQuery", "bind"]
 
 
+FARTHEST = 1 << 61
+"""Microseconds from 1970 that leave room for the ends of windows."""
+
+
 @dataclass(frozen=True, eq=False)
 class BoundQuery:
     """A query that fits data of one schema; what the operator and the oracle work with."""
@@ -55,11 +59,18 @@ class BoundQuery:
                 f"drop such rows first, or give them one"
             )
         try:
-            return _microseconds(column)
+            times = _microseconds(column)
         except pa.ArrowInvalid as error:
             raise TimeColumnError(
                 f"time column {name!r} does not fit 64 bits of microseconds: {error}"
             ) from None
+        if len(times) and not -FARTHEST < times.min() <= times.max() < FARTHEST:
+            wrong = times.min() if times.min() <= -FARTHEST else times.max()
+            raise TimeColumnError(
+                f"time column {name!r} has {wrong} microseconds, more than 70,000 years from 1970; "
+                f"is it in another unit? Divide nanoseconds by 1000"
+            )
+        return times
 
     def deltas(self, data: pa.Table | pa.RecordBatch) -> NDArray[Any]:
         """The attribute of a delta window: float64, or int64 (microseconds for a timestamp)."""

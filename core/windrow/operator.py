@@ -176,7 +176,9 @@ class Operator:
         if self._bound is None or type(self._discipline) is not InTime or self.query.early is not None:
             return []
         first, last = self._discipline.span(self._keys.order)
-        count = len(self._keys.order) * int(((last - first) // self._discipline.every).sum())
+        count = len(self._keys.order) * sum(
+            (last - first) // every for every in self._discipline.every.tolist()
+        )
         stages = min(count // MANY, 1 << 10)
         return [
             first + (last - first) * stage // (stages + 1) + self.query.lateness
