@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
+import weakref
 from collections.abc import Iterator
 
 import duckdb
@@ -103,6 +105,21 @@ def test_memory_follows_the_windows_not_the_rows() -> None:
         peaks.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     assert max(peaks[10:]) < 1.2 * max(peaks[:10]) + 2**20
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "PBA", "DABALite"])
+def test_memory_is_given_back_without_waiting_for_the_garbage_collector(algorithm: str) -> None:
+    query = wr.Query(window=wr.TimeWindow("4s", "2s"), aggregates={"n": wr.Count()}, algorithm=algorithm)
+    gc.disable()
+    try:
+        operator = wr.Operator(query, TABLE.schema, threads=2)
+        operator.process(TABLE)
+        operator.flush()
+        state = weakref.ref(operator._state)
+        del operator
+        assert state() is None
+    finally:
+        gc.enable()
 
 
 def test_what_is_no_table_is_refused() -> None:

@@ -1,13 +1,18 @@
-"""PBA over the operator's runs: other threads compute the lcs, and nothing in the answer tells."""
+"""Work that threads share: nothing in the answer tells."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scenarios import AGGREGATES, WINDOWS, events, feed, query, streams
 
 import windrow as wr
-from windrow import parallel
+from windrow import answer, operator, parallel, runs
 
 
 @pytest.mark.parametrize(
@@ -30,11 +35,36 @@ def test_a_pool_that_operators_share_computes_the_lcs_of_chunks(
     found = {}
     with ThreadPoolExecutor(2) as pool:
         for algorithm in ("auto", "PBA"):
-            query = wr.Query(by="k", window=window, aggregates=aggregates, algorithm=algorithm)
-            operator = wr.Operator(query, table.schema, threads=pool)
+            asked = wr.Query(by="k", window=window, aggregates=aggregates, algorithm=algorithm)
+            running = wr.Operator(asked, table.schema, threads=pool)
             parts = []
             for begin in range(0, rows, 500):
-                parts += [operator.process(table.slice(begin, 500)), operator.advance(begin + 500)]
-            found[algorithm] = pa.concat_tables([*parts, operator.flush()])
-            assert (operator.lcs_tasks > 0) is (algorithm == "PBA")
+                parts += [running.process(table.slice(begin, 500)), running.advance(begin + 500)]
+            found[algorithm] = pa.concat_tables([*parts, running.flush()])
+            assert (running.lcs_tasks > 0) is (algorithm == "PBA")
     assert found["PBA"].equals(found["auto"]) and found["auto"].num_rows
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_threads_change_no_answer(window: Any, data: st.DataObject) -> None:
+    table = data.draw(streams())
+    names = data.draw(st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=4, unique=True))
+    asked, stream = query(window, names, late="side"), data.draw(events(table))
+
+    def outputs(**options: Any) -> tuple[list[pa.Table], bytes]:
+        running = wr.Operator(asked, table.schema, **options)
+        got = [feed(running, event) for event in stream[:-1]]
+        return [*got, running.late(), feed(running, stream[-1])], running.snapshot()
+
+    alone = outputs()
+    with (
+        ThreadPoolExecutor(2) as pool,
+        patch.multiple(runs, MANY=1, SHARES=2),
+        patch.multiple(operator, PIECE=3, MANY=8),
+        patch.object(answer, "LARGE", 1),
+    ):
+        together = outputs(threads=pool)
+    assert all(one.equals(other) for one, other in zip(alone[0], together[0], strict=True))
+    assert alone[1] == together[1]

@@ -16,7 +16,9 @@ from windrow.bound import BoundQuery
 from windrow.keys import Keys
 from windrow.runs import Due, Ints
 
-Rearrange = Callable[[list[Any]], list[Any]]
+Column = list[Any]
+"""An array for each batch of due windows."""
+Rearrange = Callable[[list[Column]], list[Any]]
 BLOCK = 256
 """How many window ends are filled at a time: the places written to stay in the second cache."""
 AT_ONCE = 4
@@ -37,24 +39,19 @@ def answer(
     schema = bound.output_schema
     if not found:
         return schema.empty_table()
-    parts = ("key", "which", "start", "end", "times")
-    key, which, start, end, times = (_joined([getattr(due, part) for due in found]) for part in parts)
     slides = np.array([getattr(window, "slide", 0) for _, window in bound.query.windows])
-    rearrange, start, end = _arrangement(keys, key, which, start, end, times, slides, kernels, pool)
-    results = {
-        name: tuple(_joined([due.results[name][part] for due in found]) for part in (0, 1))
-        for name in bound.monoids
-    }
-    nulls = {name: valid for name, (_, valid) in results.items() if not valid.all()}
-    sources = [keys.source(column, key) for column in range(len(keys.fields))]
-    sources += [which] if bound.query.labelled else []
-    sources += [values for values, _ in results.values()] + list(nulls.values())
+    rearrange, start, end = _arrangement(keys, found, slides, kernels, pool)
+    nulls = [name for name in bound.monoids if not all(due.results[name][1].all() for due in found)]
+    sources = [[keys.source(column, due.key) for due in found] for column in range(len(keys.fields))]
+    sources += [[due.which for due in found]] if bound.query.labelled else []
+    sources += [[due.results[name][0] for due in found] for name in bound.monoids]
+    sources += [[due.results[name][1] for due in found] for name in nulls]
     arranged = iter(rearrange(sources))
     columns: list[Any] = [keys.column(column, next(arranged)) for column in range(len(keys.fields))]
     if bound.query.labelled:
         columns.append(pa.array([label for label, _ in bound.query.windows]).take(pa.array(next(arranged))))
     columns += [bound.boundaries(start), bound.boundaries(end)]
-    values = {name: next(arranged) for name in results}
+    values = {name: next(arranged) for name in bound.monoids}
     valid = {name: next(arranged) for name in nulls}
     columns += [
         arrow.from_numpy(values[name], valid.get(name), monoid.output)
@@ -72,39 +69,36 @@ def _batched(places: list[int]) -> Iterator[list[int]]:
     return (places[begin : begin + AT_ONCE] for begin in range(0, len(places), AT_ONCE))
 
 
-def _joined(arrays: list[Any]) -> Any:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
 def _arrangement(
-    keys: Keys,
-    key: Ints,
-    which: Ints,
-    start: Any,
-    end: Any,
-    times: Ints,
-    slides: Ints,
-    kernels: SimpleNamespace,
-    pool: Executor | None,
+    keys: Keys, found: list[Due], slides: Ints, kernels: SimpleNamespace, pool: Executor | None
 ) -> tuple[Rearrange, Any, Any]:
     """How entries become sorted windows, and the starts and ends of those."""
-    total = int(times.sum())
-    if len(slides) == 1 and total > len(times):
-        slide, least = int(slides[0]), int(end.min())
-        ends = int((end + (times - 1) * slide).max() - least) // slide + 1
+    entries = sum(len(due.times) for due in found)
+    total = sum(int(due.times.sum()) for due in found)
+    if len(slides) == 1 and total > entries:
+        slide = int(slides[0])
+        extents = [kernels.extent(due.end, due.times, slide) for due in found]
+        least, most = min(first for first, _ in extents), max(last for _, last in extents)
+        ends = (most - least) // slide + 1
         if ends <= 4 * total + 1024:
-            tally = _Tally(key, start, end, times, slide, least, ends, kernels, pool)
+            tally = _Tally(found, slide, least, ends, kernels, pool)
             return tally.rearrange, *tally.starts_and_ends()
-    if total > len(times):
-        entry = np.repeat(np.arange(len(times)), times)
+    key, which, start, end, times = (
+        _joined([getattr(due, part) for due in found]) for part in ("key", "which", "start", "end", "times")
+    )
+    entry = np.arange(entries)
+    if total > entries:
+        entry = np.repeat(entry, times)
         later = np.arange(total) - np.repeat(np.cumsum(times) - times, times)
         step = slides[which][entry] * later
         key, which, start, end = key[entry], which[entry], start[entry] + step, end[entry] + step
-    else:
-        entry = np.arange(len(times))
     order = np.lexsort((which, keys.ranks()[key], start, end))
     chosen = entry[order]
-    return lambda arrays: [array[chosen] for array in arrays], start[order], end[order]
+    return lambda columns: [_joined(column)[chosen] for column in columns], start[order], end[order]
+
+
+def _joined(column: Column) -> Any:
+    return column[0] if len(column) == 1 else np.concatenate(column)
 
 
 class _Tally:
@@ -113,24 +107,25 @@ class _Tally:
 
     def __init__(
         self,
-        key: Ints,
-        start: Any,
-        end: Any,
-        times: Ints,
+        found: list[Due],
         slide: int,
         least: int,
         ends: int,
         kernels: SimpleNamespace,
         pool: Executor | None,
     ) -> None:
-        self.kernels, self.times, self.first = kernels, times, (end - least) // slide
+        self.kernels = kernels
         counts = np.zeros(ends + 1, dtype=np.int64)
-        kernels.tally(self.first, times, counts)
+        self.entries = []
+        for due in found:
+            first = arrow.blank(len(due.end), np.int64)
+            kernels.tally(due.end, due.times, least, slide, first, counts)
+            begins = np.concatenate([[0], np.flatnonzero(due.key[1:] != due.key[:-1]) + 1, [len(due.key)]])
+            self.entries.append((first, due.times, begins))
         self.places = np.zeros(ends + 1, dtype=np.int64)
-        np.cumsum(counts[:-1], out=self.places[1:])
+        np.cumsum(np.cumsum(counts[:-1]), out=self.places[1:])
         self.total = int(self.places[-1])
-        self.bounds = least, slide, int(end[0] - start[0])
-        self.begins = np.concatenate([[0], np.flatnonzero(key[1:] != key[:-1]) + 1, [len(key)]])
+        self.bounds = least, slide, int(found[0].end[0] - found[0].start[0])
         shares = 1 if pool is None or self.total < LARGE else 4
         at = np.searchsorted(self.places, np.arange(shares + 1) * (self.total / shares)).tolist()
         self.shares = list(pairwise([0, *at[1:-1], ends]))
@@ -143,32 +138,37 @@ class _Tally:
         )
         return starts, ends
 
-    def rearrange(self, arrays: list[Any]) -> list[Any]:
-        found: list[Any] = [None] * len(arrays)
+    def rearrange(self, columns: list[Column]) -> list[Any]:
+        filled: list[Any] = [None] * len(columns)
         alike: dict[int, list[int]] = {}
-        for place, array in enumerate(arrays):
-            if array.dtype == object:
-                found[place] = array[self.rearrange([np.arange(len(array))])[0]]
+        for place, column in enumerate(columns):
+            dtype = column[0].dtype
+            if dtype.hasobject:
+                joined = _joined(column)
+                numbers = np.split(np.arange(len(joined)), np.cumsum([len(array) for array in column])[:-1])
+                filled[place] = joined[self.rearrange([numbers])[0]]
             else:
-                found[place] = arrow.blank(self.total, array.dtype)
-                alike.setdefault(array.dtype.itemsize, []).append(place)
+                filled[place] = arrow.blank(self.total, dtype)
+                alike.setdefault(dtype.itemsize, []).append(place)
         for size, places in alike.items():
             raw = np.dtype(f"u{size}")
             for some in _batched(places):
-                self._spread([arrays[n].view(raw) for n in some], [found[n].view(raw) for n in some])
-        return found
+                sources = [[array.view(raw) for array in columns[n]] for n in some]
+                self._spread(sources, [filled[n].view(raw) for n in some])
+        return filled
 
-    def _spread(self, sources: list[Any], targets: list[Any]) -> None:
+    def _spread(self, sources: list[Column], targets: list[Any]) -> None:
         columns, spare = len(sources), AT_ONCE - len(sources)
         sources, targets = sources + sources[:1] * spare, targets + targets[:1] * spare
         following = self.places[:-1].copy()
 
         def fill(low: int, high: int) -> None:
-            cursor = np.empty(len(self.begins) - 1, dtype=np.int64)
-            self.kernels.spread(
-                self.first, self.times, self.begins, cursor, following, low, high, BLOCK, columns,
-                *sources, *targets,
-            )  # fmt: skip
+            for n, (first, times, begins) in enumerate(self.entries):
+                cursor = np.empty(len(begins) - 1, dtype=np.int64)
+                self.kernels.spread(
+                    first, times, begins, cursor, following, low, high, BLOCK, columns,
+                    *(source[n] for source in sources), *targets,
+                )  # fmt: skip
 
         self._shared(fill)
 

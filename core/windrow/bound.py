@@ -64,8 +64,9 @@ class BoundQuery:
             raise TimeColumnError(
                 f"time column {name!r} does not fit 64 bits of microseconds: {error}"
             ) from None
-        if len(times) and not -FARTHEST < times.min() <= times.max() < FARTHEST:
-            wrong = times.min() if times.min() <= -FARTHEST else times.max()
+        earliest, latest = (times.min(), times.max()) if len(times) else (0, 0)
+        if not -FARTHEST < earliest <= latest < FARTHEST:
+            wrong = earliest if earliest <= -FARTHEST else latest
             raise TimeColumnError(
                 f"time column {name!r} has {wrong} microseconds, more than 70,000 years from 1970; "
                 f"is it in another unit? Divide nanoseconds by 1000"

@@ -10,40 +10,39 @@ import numpy as np
 from windrow.aggregates import arrow
 from windrow.algorithms import REGISTRY, Algorithm
 from windrow.kernels.layout import NONE, Windows
-from windrow.runs import State, Tower
+from windrow.runs import Results, State, Tower
 
 
 class Chosen:
     """Slides every window over every run with instances of one algorithm of :mod:`windrow.algorithms`."""
 
-    def __init__(self, state: State, algorithm: str) -> None:
-        self.state = state
+    def __init__(self, algorithm: str) -> None:
         self.kind = REGISTRY[algorithm]
         self.held: dict[tuple[str, int, int], tuple[Algorithm, deque[tuple[int, Any]]]] = {}
 
-    def slide(self, windows: Windows, count: int) -> dict[str, tuple[Any, Any]]:
+    def slide(self, state: State, windows: Windows, count: int) -> Results:
         """The results of planned windows."""
-        return {tower.name: self._results(tower, windows, count) for tower in self.state.towers}
+        return {tower.name: self._results(state, tower, windows, count) for tower in state.towers}
 
-    def _results(self, tower: Tower, windows: Windows, count: int) -> tuple[Any, Any]:
+    def _results(self, state: State, tower: Tower, windows: Windows, count: int) -> tuple[Any, Any]:
         out = np.zeros(count, dtype=arrow.physical_dtype(tower.monoid.output))
         ok = np.zeros(count, dtype=np.bool_)
         columns = (windows.which, windows.key, windows.lo, windows.hi)
         for position, (which, key, lo, hi) in enumerate(
             zip(*(c[:count].tolist() for c in columns), strict=True)
         ):
-            partial = self._window(tower, which, key, lo, hi).query()
+            partial = self._window(state, tower, which, key, lo, hi).query()
             ok[position] = tower.monoid.defined is None or tower.monoid.defined(partial)
             if ok[position]:
                 out[position] = tower.lowered(partial)
         return out, ok
 
-    def _window(self, tower: Tower, which: int, key: int, lo: int, hi: int) -> Algorithm:
+    def _window(self, state: State, tower: Tower, which: int, key: int, lo: int, hi: int) -> Algorithm:
         """The key's instance, slid to the slices lo … hi."""
-        runs = self.state.runs
+        runs = state.runs
         name = (tower.name, which, key)
         if name not in self.held:
-            self.held[name] = self.kind(tower.monoid, compiled=self.state.compiled), deque()
+            self.held[name] = self.kind(tower.monoid, compiled=state.compiled), deque()
         algorithm, slices = self.held[name]
         first, gone = (lo, runs.stamp[lo]), 0
         while slices and slices[0] != first:

@@ -8,6 +8,7 @@ order (time, then arrival), so the operator keeps rows back until the watermark 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -39,8 +40,9 @@ class Rows:
     times: Ints
     keys: Ints
     order: Ints
-    in_order: bool = False
-    """They came like that."""
+    grouped_keys: Ints
+    """The keys in that order: quicker to read than one by one through the order. """
+    grouped_times: Ints
 
 
 class Discipline:
@@ -129,30 +131,33 @@ class _Sliced(Discipline):
         self.gaps = bool((self.every > self.ranges).all())
 
     def slice_rows(self, rows: Rows, axis: Ints) -> Ints:
-        place, keys, length = self.state.kernels.place_in_slices, rows.keys, len(axis)
-        if not rows.in_order:  # far quicker than to follow the order while placing
-            keys, axis = keys[rows.order], axis[rows.order]
+        """The slot of each row; ``axis`` is where the rows lie, in the order of the rows."""
+        place = self.state.kernels.place_in_slices
         return self.state.place(
             lambda runs, slot, begin: place(
-                runs, rows.order, keys, axis, self.cut_every, self.cut_at,
+                runs, rows.order, rows.grouped_keys, axis, self.cut_every, self.cut_at,
                 self.ranges, self.every, self.offsets, self.gaps, slot, begin,
             ),
-            rows.order, length,
+            rows.order, len(axis),
         )  # fmt: skip
 
     def due_below(self, keys: Ints, limit: Ints) -> Iterator[Due]:
-        wake = np.full(1, FOREVER, dtype=np.int64)
-        plan = self.state.kernels.plan_slices
+        state, plan, wakes = self.state, self.state.kernels.plan_slices, []
 
-        def planned(windows: Windows, begin: int) -> tuple[int, int]:
-            runs, slides = self.state.runs, self.state.slides
-            done: tuple[int, int] = plan(
-                runs, slides, windows, keys, limit, self.ranges, self.every, self.offsets, begin, wake
-            )
-            return done
+        def due(keys: Ints, pool: Executor | None) -> Iterator[Due]:
+            wakes.append(wake := np.full(1, FOREVER, dtype=np.int64))
 
-        yield from self.state.due(planned, len(keys))
-        self.wake = int(wake[0])
+            def planned(windows: Windows, begin: int) -> tuple[int, int]:
+                done: tuple[int, int] = plan(
+                    state.runs, state.slides, windows, keys, limit, self.ranges, self.every, self.offsets,
+                    begin, wake,
+                )  # fmt: skip
+                return done
+
+            return state.due(planned, len(keys), state.room(state.runs.held[keys]), pool)
+
+        yield from state.shared(due, keys)
+        self.wake = min(int(wake[0]) for wake in wakes)
 
     def closed(self, key: int, reached: int) -> int:
         """Slices of this key before here take no more rows, and no window will end inside them."""
@@ -175,7 +180,7 @@ class InTime(_Sliced):
         if len(rows.times):
             first = (int(rows.times.min()) - self.offsets - self.ranges) // self.every + 1
             self.wake = min(self.wake, int((first * self.every + self.offsets + self.ranges).min()))
-        return self.slice_rows(rows, rows.times)
+        return self.slice_rows(rows, rows.grouped_times)
 
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         return self.due_below(keys, np.array([watermark], dtype=np.int64))
@@ -217,7 +222,7 @@ class InCount(_Sliced):
     def take(self, rows: Rows) -> Ints:
         position = np.empty(len(rows.times), dtype=np.int64)
         self.state.kernels.number(rows.order, rows.keys, self.counter("seen"), position)
-        return self.slice_rows(rows, position)
+        return self.slice_rows(rows, position[rows.order])
 
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         yield from self.due_below(keys, _per_key(self.counter("seen")))

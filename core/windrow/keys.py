@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from windrow.aggregates import arrow
+from windrow.kernels.layout import NONE
 
 NAN = float("nan")
 
@@ -64,14 +66,31 @@ class Keys:
         if not self.fields or not rows:
             return np.zeros(rows, dtype=np.int64)
         codes, distinct = _encode(data.column(self.fields[0].name))
-        values = [(value,) for value in distinct]
+        if len(self.fields) == 1:
+            return self._looked_up(distinct)[codes]
+        values = [(value,) for value in distinct.to_pylist()]
         for field in self.fields[1:]:
-            more, further = _encode(data.column(field.name))
+            more, encoded = _encode(data.column(field.name))
+            further = encoded.to_pylist()
             codes, pairs = _encode(pa.array(codes * len(further) + more))
-            values = [(*values[pair // len(further)], further[pair % len(further)]) for pair in pairs]
+            values = [
+                (*values[pair // len(further)], further[pair % len(further)]) for pair in pairs.to_pylist()
+            ]
         numbers = np.fromiter((self.add(value) for value in values), dtype=np.int64, count=len(values))
         taken: NDArray[np.int64] = numbers[codes]
         return taken
+
+    def _looked_up(self, values: pa.Array) -> NDArray[np.int64]:
+        """The numbers of values of the only key column. If they are not few, those that are known are found all at once."""
+        numbers = np.full(len(values), NONE, dtype=np.int64)
+        if 0 < len(self) < 16 * len(values):
+            with suppress(pa.ArrowNotImplementedError):  # there are types that Arrow does not look up
+                known = pc.index_in(values, value_set=self._table()[0], skip_nulls=False)
+                numbers = np.asarray(known.fill_null(NONE), dtype=np.int64)
+                numbers = np.where(np.isin(numbers, self._free), NONE, numbers)
+        new = np.flatnonzero(numbers == NONE)
+        numbers[new] = [self.add((value,)) for value in values.take(pa.array(new)).to_pylist()]
+        return numbers
 
     def source(self, column: int, numbers: NDArray[np.int64]) -> NDArray[Any]:
         """What :meth:`column` needs to know of some keys: their values if numbers can hold them."""
@@ -116,7 +135,7 @@ class Keys:
         return self._columns
 
 
-def _encode(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
+def _encode(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
     """Codes of the rows, and the distinct values they stand for."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -125,7 +144,7 @@ def _encode(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], list
         encoded = encoded.combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
-    return np.asarray(encoded.indices, dtype=np.int64), encoded.dictionary.to_pylist()
+    return np.asarray(encoded.indices, dtype=np.int64), encoded.dictionary
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:

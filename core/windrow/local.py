@@ -17,9 +17,6 @@ from windrow.tables import as_table
 ROWS = 1 << 18
 """Small batches of a stream are put together until there are this many rows."""
 
-PIECE = 1 << 20
-"""Large tables are worked on so many rows at a time."""
-
 
 def aggregate(data: Any, query: Query) -> pa.Table:
     """All windows of finite data: anything Arrow-exportable (pyarrow, Polars, DuckDB, pandas), or a dict of
@@ -37,8 +34,7 @@ def aggregate(data: Any, query: Query) -> pa.Table:
     for table in _tables(data):
         if operator is None:
             operator = Operator(query, table.schema, threads=os.cpu_count() or 1)
-        for begin in range(0, max(table.num_rows, 1), PIECE):  # what is in work stays in reach of the caches
-            operator.process(table.slice(begin, PIECE))
+        operator.process(table)
     assert operator is not None
     return operator.flush()
 

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from operator import index
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.aggregates import arrow
 from windrow.answer import answer
 from windrow.bound import BoundQuery
 from windrow.disciplines import InTime, Rows, discipline
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 FEW = 1024
 """With fewer keys it is not worth while to look for those without state."""
+
+PIECE = 1 << 20
+"""So many rows are worked on at a time: what is in work stays in reach of the caches."""
 
 MANY = 1 << 22
 """How many windows are made at a time at the end of a stream."""
@@ -100,18 +104,18 @@ class Operator:
         if late.any():
             self._set_aside(table, late)
             table, times = table.filter(pa.array(~late)), times[~late]
-        if len(times):
-            keys = self._keys.number(table)
+        if isinstance(self._discipline, Revised) and len(times):
+            rows = self._numbered(table, times)
             self._state.ensure_keys(len(self._keys))
-            inputs = table.select(self._inputs)
-            if isinstance(self._discipline, Revised):
-                self._touch(keys)
-                found = self._discipline.revise(self._grouped(inputs, times, keys), self.watermark)
-                return self._answer(found, "update")
-            if self._ordered:
-                self._waiting.add(inputs, times, keys)
-            else:
-                self._take(self._grouped(inputs, times, keys))
+            self._touch(rows.keys)
+            return self._answer(self._discipline.revise(rows, self.watermark), "update")
+        if self._ordered and len(times):
+            self._waiting.add(table.select(self._inputs), times, self._keys.number(table))
+            self._state.ensure_keys(len(self._keys))
+        elif len(times):
+            pieces = [slice(begin, begin + PIECE) for begin in range(0, len(times), PIECE)]
+            for rows in self._ahead(lambda piece: self._numbered(table[piece], times[piece]), pieces):
+                self._take(rows)
         return self._empty()
 
     def process_partials(self, data: Any) -> pa.Table:
@@ -134,10 +138,10 @@ class Operator:
         self.late_rows += int(late.sum())
         table, times = table.filter(pa.array(~late)), times[~late]
         if len(times):
-            keys = self._keys.number(table)
+            rows = self._grouped(table, times, self._keys.number(table))
             self._state.ensure_keys(len(self._keys))
-            self._touch(keys)
-            slot = self._discipline.take(self._grouped(table, times, keys))
+            self._touch(rows.keys)
+            slot = self._discipline.take(rows)
             for tower in self._state.towers:
                 tower.absorb_partials(table, slot)
         return self._empty()
@@ -339,12 +343,12 @@ class Operator:
             self._state.pool = self._pool
             self._discipline.attach(self._state)
             if self.query.algorithm == "PBA":
-                self._parallel = Parallel(self._state, self._pool)
+                self._parallel = Parallel(self._pool)
                 self._state.slide = self._parallel.slide
             elif self.query.algorithm != "auto" and self.query.late != "update":
                 from windrow.chosen import Chosen  # only a query that names an algorithm loads them all
 
-                self._chosen = Chosen(self._state, self.query.algorithm)
+                self._chosen = Chosen(self.query.algorithm)
                 self._state.slide = self._chosen.slide
             self._keys = Keys([schema.field(name) for name in self.query.by])
             self._state.ensure_keys(len(self._keys))
@@ -373,18 +377,34 @@ class Operator:
         sorted_already = rows < 2 or bool((times[1:] >= times[:-1]).all())
         order = np.arange(rows) if sorted_already else np.argsort(times, kind="stable")
         if len(self._keys) > 1:
-            grouped = np.empty(rows, dtype=np.int64)
-            self._state.kernels.group_by_key(
-                keys, np.zeros(len(self._keys) + 1, dtype=np.int64), order, grouped
-            )
-            return Rows(data, times, keys, grouped)
-        return Rows(data, times, keys, order, in_order=sorted_already)
+            starts = np.zeros(len(self._keys) + 1, dtype=np.int64)
+            grouped, grouped_keys, grouped_times = (arrow.blank(rows, np.int64) for _ in range(3))
+            self._state.kernels.group_by_key(keys, times, starts, order, grouped, grouped_keys, grouped_times)
+            return Rows(data, times, keys, grouped, grouped_keys, grouped_times)
+        return Rows(data, times, keys, order, keys, times if sorted_already else times[order])
 
     def _touch(self, keys: Ints) -> None:
         if self._paging is not None:
             self._paging.touch(np.unique(keys).tolist())
 
+    def _numbered(self, table: pa.Table, times: Ints) -> Rows:
+        """Rows with the numbers of their keys, grouped by them."""
+        return self._grouped(table.select(self._inputs), times, self._keys.number(table))
+
+    def _ahead(self, make: Callable[[slice], Rows], pieces: list[slice]) -> Iterator[Rows]:
+        """What is made of each piece; the next is made by another thread while one is in use."""
+        if self._pool is None or len(pieces) == 1:
+            yield from map(make, pieces)
+            return
+        coming = self._pool.submit(make, pieces[0])
+        for piece in pieces[1:]:
+            rows = coming.result()
+            coming = self._pool.submit(make, piece)
+            yield rows
+        yield coming.result()
+
     def _take(self, rows: Rows) -> None:
+        self._state.ensure_keys(len(self._keys))
         self._touch(rows.keys)
         slot = self._discipline.take(rows)
         mapped = map if self._pool is None or len(slot) < 100_000 else self._pool.map

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from windrow.kernels.layout import Windows
-from windrow.runs import State, Tower
+from windrow.runs import Results, State, Tower
 
 SMALL_TASK = 8192
 """Handing work to another thread costs more than combining this many numbers."""
@@ -27,18 +27,17 @@ class Parallel:
     - Paper: Zhang, Akbarinia and Toumani, KDD 2021, sections 4 and 5.
     """
 
-    def __init__(self, state: State, pool: Executor | None = None) -> None:
-        self.state, self.pool = state, pool
+    def __init__(self, pool: Executor | None = None) -> None:
+        self.pool = pool
         self.tasks = 0
         """How many tasks were handed to the pool."""
 
-    def slide(self, windows: Windows, count: int) -> dict[str, tuple[Any, Any]]:
+    def slide(self, state: State, windows: Windows, count: int) -> Results:
         """The results of planned windows."""
-        return {tower.name: self._results(tower, windows, count) for tower in self.state.towers}
+        return {tower.name: self._results(state, tower, windows, count) for tower in state.towers}
 
-    def _results(self, tower: Tower, windows: Windows, count: int) -> tuple[Any, Any]:
-        cuts = self._cuts(tower, windows, count)
-        state = self.state
+    def _results(self, state: State, tower: Tower, windows: Windows, count: int) -> tuple[Any, Any]:
+        cuts = _cuts(state, tower, windows, count)
         if len(cuts) < 2:
             return tower.slide(state, windows, count)
         out, ok = tower.room(count)
@@ -52,14 +51,15 @@ class Parallel:
             tower.slide_some(state, windows, out, ok, begin, end, False)
         return out, ok
 
-    def _cuts(self, tower: Tower, windows: Windows, count: int) -> list[int]:
-        """Where the due windows are cut into tasks; nowhere if they are too little work."""
-        moved = np.flatnonzero(windows.flip[:count])
-        work = np.cumsum(self.state.runs.held[windows.key[moved]]) * _numbers(tower)
-        if not len(moved) or work[-1] < SMALL_TASK:
-            return []
-        _, first = np.unique(work // SMALL_TASK, return_index=True)
-        return sorted({0, *moved[first].tolist(), count})
+
+def _cuts(state: State, tower: Tower, windows: Windows, count: int) -> list[int]:
+    """Where the due windows are cut into tasks; nowhere if they are too little work."""
+    moved = np.flatnonzero(windows.flip[:count])
+    work = np.cumsum(state.runs.held[windows.key[moved]]) * _numbers(tower)
+    if not len(moved) or work[-1] < SMALL_TASK:
+        return []
+    _, first = np.unique(work // SMALL_TASK, return_index=True)
+    return sorted({0, *moved[first].tolist(), count})
 
 
 def _numbers(tower: Tower) -> int:

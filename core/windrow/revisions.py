@@ -18,7 +18,7 @@ from windrow.algorithms.fiba import FiBA
 from windrow.bound import BoundQuery
 from windrow.disciplines import InTime, Rows
 from windrow.kernels.layout import FOREVER, NONE, Runs, Windows
-from windrow.runs import Due, Ints, State, Tower
+from windrow.runs import Due, Ints, Results, State, Tower
 
 
 class Revised(InTime):
@@ -67,8 +67,8 @@ class Revised(InTime):
 
     def _join(self, fresh: State, key: int, slots: Ints, stamps: Ints) -> None:
         """Slices of new rows into the run of a key and into its trees."""
-        order = np.arange(len(slots))
-        own = super().take(Rows(None, stamps, np.full(len(slots), key), order))
+        keys = np.full(len(slots), key)
+        own = super().take(Rows(None, stamps, keys, np.arange(len(slots)), keys, stamps))
         for tower, new in zip(self.state.towers, fresh.towers, strict=True):
             incoming = tuple(part[slots] for part in new.parts)
             tower.kernels.absorb_partials(tower.parts, own, incoming)
@@ -80,7 +80,7 @@ class Revised(InTime):
             tree = self.trees[key, tower.name] = FiBA(tower.monoid, compiled=self.state.compiled)
         return tree
 
-    def slide(self, windows: Windows, count: int) -> dict[str, tuple[Any, Any]]:
+    def slide(self, state: State, windows: Windows, count: int) -> Results:
         """The results of windows, each by a range query."""
         bounds = list(
             zip(
@@ -91,7 +91,7 @@ class Revised(InTime):
             )
         )
         results = {}
-        for tower in self.state.towers:
+        for tower in state.towers:
             out = np.zeros(count, dtype=arrow.physical_dtype(tower.monoid.output))
             ok = np.zeros(count, dtype=np.bool_)
             for position, (key, start, end) in enumerate(bounds):
@@ -107,7 +107,8 @@ class Revised(InTime):
         start = k * self.every[which] + self.offsets[which]
         end = start + self.ranges[which]
         listed = Windows(key, which, start, end, None, None, None, None, None)
-        return Due(key, which, start, end, np.ones(len(key), dtype=np.int64), self.slide(listed, len(key)))
+        results = self.slide(self.state, listed, len(key))
+        return Due(key, which, start, end, np.ones(len(key), dtype=np.int64), results)
 
     def pass_over(self, watermark: int) -> None:
         """Windows that end by the watermark have been emitted, or are corrections from now on: none of them

@@ -30,6 +30,13 @@ from windrow.kernels.specialise import specialise
 Ints = NDArray[np.int64]
 LEAST_ROOM, MOST_ROOM = 1 << 10, 1 << 24
 """How many due windows are planned and computed at a time."""
+MANY = 10_000
+"""So many slices or windows are worth a second thread."""
+SHARES = 4
+"""Into how many parts the keys are shared out among threads."""
+
+Results = dict[str, tuple[Any, Any]]
+"""For each aggregate the values of some windows, and which of them are not null."""
 
 
 class Tower:
@@ -41,7 +48,6 @@ class Tower:
         self.parts = allocate(monoid, 0)
         self.lcs = allocate(monoid, 0)
         self.csa = allocate(monoid, 0)
-        self.scratch = allocate(monoid, 1)
 
     def absorb(self, data: pa.Table | pa.RecordBatch, slot: Ints) -> None:
         """Rows into their slices."""
@@ -87,8 +93,8 @@ class Tower:
         """The results of some of the due windows; with ``cover``, their lcs is computed first."""
         try:
             self.kernels.slide(
-                self.parts, self.lcs, self.csa, self.scratch, state.runs, due, state.slots, state.keys,
-                out, ok, begin, end, cover,
+                self.parts, self.lcs, self.csa, allocate(self.monoid, 1), state.runs, due, state.slots,
+                state.keys, out, ok, begin, end, cover,
             )  # fmt: skip
         except OverflowError as cause:
             raise self._overflow() from cause
@@ -155,8 +161,9 @@ class State:
         self.slots, self.keys, self.windows = 0, 0, windows
         self.first_window = first_window
         self.pool: Executor | None = None
-        self.slide: Callable[[Windows, int], dict[str, tuple[Any, Any]]] = self._slide
-        self.unfold: Callable[[int], None] = _not_paged
+        self.slide: Callable[[State, Windows, int], Results] | None = None
+        """How due windows get their results, if not tower by tower."""
+        self.unfold: Callable[[int], None] | None = None
         self.freed: Callable[[Ints], None] | None = None
         self.runs = Runs(
             stamp=np.empty(0, stamps), stop=np.empty(0, stamps), follower=_none(0), leader=_none(0),
@@ -228,33 +235,52 @@ class State:
             self.grow_slots(int(self.slots * min(1 + 1.1 * left, 16)))
         return slot
 
-    def due(self, plan: Callable[[Windows, int], tuple[int, int]], end: int, room: int = 0) -> Iterator[Due]:
+    def due(
+        self,
+        plan: Callable[[Windows, int], tuple[int, int]],
+        end: int,
+        room: int = 0,
+        pool: Executor | None = None,
+    ) -> Iterator[Due]:
         """Due windows with their results, in batches; ``plan(windows, begin)`` is called until it reaches
         the end."""
         begin = 0
-        if not room:  # a window slides on when a slice enters or leaves it
-            changes = self.windows * (2 * int(self.runs.held.sum()) + self.keys)
-            room = min(max(changes, LEAST_ROOM), MOST_ROOM)
         while begin < end:
-            windows = _windows(room, self.runs.stamp.dtype)
+            windows = _windows(room or self.room(self.runs.held), self.runs.stamp.dtype)
             reached, count = plan(windows, begin)
             if reached == UNFOLD:
+                assert self.unfold is not None, "a slice stands for a page, but the state is in no store"
                 self.unfold(count)
                 continue
             if reached == NONE:
                 raise IndexError(count)
             begin = reached
             if count:
-                yield self._results(windows, count)
+                results = self._results(windows, count, pool)
+                cut = Windows(*(column[:count] for column in windows))
+                yield Due(cut.key, cut.which, cut.start, cut.end, cut.times, results)
 
-    def _results(self, windows: Windows, count: int) -> Due:
-        results = self.slide(windows, count)
-        cut = Windows(*(column[:count] for column in windows))
-        return Due(cut.key, cut.which, cut.start, cut.end, cut.times, results)
+    def room(self, held: Ints) -> int:
+        """How many windows may be due over runs of so many slices: a window slides on when a slice enters or leaves it."""
+        return min(max(self.windows * (2 * int(held.sum()) + len(held)), LEAST_ROOM), MOST_ROOM)
 
-    def _slide(self, windows: Windows, count: int) -> dict[str, tuple[Any, Any]]:
-        """The results of planned windows, aggregate by aggregate."""
-        mapped = map if self.pool is None or count < 10_000 else self.pool.map
+    def shared(self, due: Callable[[Ints, Executor | None], Iterator[Due]], keys: Ints) -> Iterator[Due]:
+        """What ``due(keys, pool)`` gives. Of many keys, several threads do some each; of few, an aggregate each."""
+        held = np.cumsum(self.runs.held[keys])
+        alone = self.pool is None or self.slide is not None or self.unfold is not None
+        if alone or len(keys) < SHARES or held[-1] < MANY:
+            yield from due(keys, None if alone else self.pool)
+            return
+        assert self.pool is not None
+        cuts = np.searchsorted(held, np.arange(1, SHARES) * (held[-1] / SHARES))
+        for found in self.pool.map(lambda some: list(due(some, None)), np.split(keys, cuts)):
+            yield from found
+
+    def _results(self, windows: Windows, count: int, pool: Executor | None) -> Results:
+        """The results of planned windows."""
+        if self.slide is not None:
+            return self.slide(self, windows, count)
+        mapped = map if pool is None or count < MANY else pool.map
         slid = mapped(lambda tower: tower.slide(self, windows, count), self.towers)
         return {tower.name: result for tower, result in zip(self.towers, slid, strict=True)}
 
@@ -265,8 +291,9 @@ class State:
         after = int(self.runs.meta[0])
         if self.freed is not None:
             self.freed(self.runs.free[before:after])
-        for tower in self.towers:
-            tower.kernels.wipe(tower.parts, self.runs.free, before, after)
+        mapped = map if self.pool is None or after - before < MANY else self.pool.map
+        free = self.runs.free
+        list(mapped(lambda tower: tower.kernels.wipe(tower.parts, free, before, after), self.towers))
 
     def run(self, key: int) -> Ints:
         """The slots of a key, oldest first."""
@@ -300,10 +327,6 @@ class Due:
         some = times > 0
         results = {name: (out[some], ok[some]) for name, (out, ok) in self.results.items()}
         return Due(self.key[some], self.which[some], self.start[some], self.end[some], times[some], results)
-
-
-def _not_paged(slot: int) -> None:
-    raise AssertionError(f"slice {slot} stands for a page, but the state is in no store")
 
 
 def _windows(room: int, stamps: Any) -> Windows:

@@ -416,25 +416,41 @@ def walk(runs, key_order, lengths, slots):
             slot = runs.follower[slot]
 
 
-def group_by_key(keys, starts, order, grouped):
-    """``grouped`` becomes ``order`` sorted by key, stable; ``starts`` (keys + 1 zeros) is used up."""
+def group_by_key(keys, times, starts, order, grouped, grouped_keys, grouped_times):
+    """``grouped`` becomes ``order`` sorted by key, stable, the other two the keys and times in that order;
+    ``starts`` (keys + 1 zeros) is used up."""
     for n in range(len(order)):
-        starts[keys[order[n]] + 1] += 1
+        starts[keys[n] + 1] += 1
     for key in range(1, len(starts)):
         starts[key] += starts[key - 1]
     for n in range(len(order)):
         row = order[n]
         grouped[starts[keys[row]]] = row
         starts[keys[row]] += 1
+    n = 0
+    for key in range(len(starts) - 1):
+        while n < starts[key]:
+            grouped_keys[n] = key
+            grouped_times[n] = times[grouped[n]]
+            n += 1
 
 
-def tally(first, times, counts):
-    """How many windows end at each of a range of ends; ``first`` is the index of an entry's first end."""
-    for entry in range(len(first)):
-        counts[first[entry]] += 1
-        counts[first[entry] + times[entry]] -= 1
-    for end in range(1, len(counts)):
-        counts[end] += counts[end - 1]
+def extent(end, times, slide):
+    """The earliest and the latest end of the windows that some entries stand for."""
+    least, most = end[0], end[0]
+    for entry in range(len(end)):
+        least = min(least, end[entry])
+        most = max(most, end[entry] + (times[entry] - 1) * slide)
+    return least, most
+
+
+def tally(end, times, least, slide, first, counts):
+    """``first`` becomes the index of each entry's first end; ``counts`` by how many more windows end at an end than at the one before."""
+    for entry in range(len(end)):
+        index = (end[entry] - least) // slide
+        first[entry] = index
+        counts[index] += 1
+        counts[index + times[entry]] -= 1
 
 
 def bounds(places, low, high, least, slide, length, starts, ends):
