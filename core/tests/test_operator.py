@@ -80,6 +80,39 @@ def test_late_rows_correct_windows(data: st.DataObject) -> None:
     assert operator.late_rows == late.num_rows
 
 
+@pytest.mark.parametrize(
+    "kind", [name for name, window in WINDOWS.items() if not isinstance(window, list | wr.TimeWindow)]
+)
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_late_rows_move_windows(kind: str, data: st.DataObject) -> None:
+    table = data.draw(streams())
+    names = data.draw(st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=2, unique=True))
+    asked = query(WINDOWS[kind], names, late="update", lateness=data.draw(st.sampled_from([0, 15, 60])))
+    stream, stored = data.draw(events(table)), data.draw(st.booleans())
+    pages, restarts = MemoryPages(), data.draw(st.booleans())
+    operator = wr.Operator.open(asked, table.schema, pages) if stored else wr.Operator(asked, table.schema)
+    there: list[str] = []
+    for count, event in enumerate(stream, 1):
+        wake, output = operator.wake, feed(operator, event)
+        if event[0] == "watermark" and output.num_rows:
+            assert wake is not None and wake <= event[1]
+        for row in output.to_pylist():
+            emission, shown = row.pop("emission"), repr(row)
+            assert emission == "final" if event[0] != "rows" else emission in ("withdrawn", "update")
+            there.remove(shown) if emission == "withdrawn" else there.append(shown)
+        final, late = oracle.evaluate_stream(stream[:count], asked)
+        assert sorted(there) == sorted(map(repr, final.drop_columns(["emission"]).to_pylist()))
+        assert operator.late_rows == late.num_rows
+        if stored:
+            operator.commit()
+        if restarts and stored:
+            operator = wr.Operator.open(asked, table.schema, pages)
+        elif restarts:
+            operator = wr.Operator.restore(asked, operator.snapshot())
+            assert operator.snapshot() == wr.Operator.restore(asked, operator.snapshot()).snapshot()
+
+
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
 @given(data=st.data())
 @settings(max_examples=6, deadline=None)

@@ -229,6 +229,8 @@ class InCount(_Sliced):
         self.wake = FOREVER
 
     def closed(self, key: int, reached: int) -> int:
+        if self.bound.query.late == "update":  # a draft reads all slices
+            return -FOREVER
         seen = int(self.counter("seen")[key])
         return max(
             int(seen - (seen - at) % every) for every, at in zip(self.cut_every, self.cut_at, strict=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from windrow.aggregates import arrow
 from windrow.answer import answer
 from windrow.bound import BoundQuery
 from windrow.disciplines import InTime, Rows, discipline
+from windrow.draft import Draft
 from windrow.errors import QueryError
 from windrow.kernels.layout import FOREVER
 from windrow.keys import Keys
@@ -91,6 +93,7 @@ class Operator:
         self._parallel: Parallel | None = None
         self._paging: Paging | None = None
         self._chosen: Chosen | None = None
+        self._draft: Draft | None = None
         self._bound: BoundQuery | None = None
         if schema is not None:
             self._bind(schema)
@@ -110,8 +113,11 @@ class Operator:
             self._touch(rows.keys)
             return self._answer(self._discipline.revise(rows, self.watermark), "update")
         if self._ordered and len(times):
-            self._waiting.add(table.select(self._inputs), times, self._keys.number(table))
+            keys = self._keys.number(table)
             self._state.ensure_keys(len(self._keys))
+            self._waiting.add(table.select(self._inputs), times, keys)
+            if self._draft is not None and len(corrected := np.unique(keys[times < self.watermark])):
+                return self._draft.correct(corrected)
         elif len(times):
             pieces = [slice(begin, begin + PIECE) for begin in range(0, len(times), PIECE)]
             for rows in self._ahead(lambda piece: self._numbered(table[piece], times[piece]), pieces):
@@ -302,6 +308,8 @@ class Operator:
     def _loaded(self) -> None:
         self._state.ensure_keys(len(self._keys))
         self._discipline.restored()
+        if self._draft is not None:
+            self._draft.resume(self.watermark)
 
     @property
     def wake(self) -> int | None:
@@ -309,13 +317,14 @@ class Operator:
         none."""
         if self._bound is None:
             return None
-        behind = 0 if self.query.late == "update" else self.query.lateness
+        behind = self._behind()
         due = [self._discipline.wake] if self._discipline.wake < FOREVER else []
         due += [] if self._waiting.earliest is None else [self._waiting.earliest + 1]
         early = self.query.early
         if early is not None and due and -FOREVER < self.watermark < FOREVER:
             due.append((self.watermark // early + 1) * early - behind)
-        return min(due) + behind if due else None
+        drafted = [] if self._draft is None else self._draft.due()
+        return min([*(time + behind for time in due), *drafted], default=None)
 
     def _schema(self) -> pa.Schema:
         assert self._bound is not None
@@ -324,11 +333,10 @@ class Operator:
     def _bind(self, schema: pa.Schema) -> BoundQuery:
         if self._bound is None:
             self._bound = bound = self.query.bind(schema)
-            self._discipline = (
-                Revised(bound, [window for _, window in self.query.windows])
-                if self.query.late == "update"
-                else discipline(bound)
-            )
+            self._discipline = discipline(bound)
+            updated = self.query.late == "update"
+            if updated and isinstance(self._discipline, InTime):
+                self._discipline = Revised(bound, [window for _, window in self.query.windows])
             towers = [
                 Tower(name, monoid, bound.inputs(name), self.compiled)
                 for name, monoid in bound.monoids.items()
@@ -342,22 +350,28 @@ class Operator:
             )
             self._state.pool = self._pool
             self._discipline.attach(self._state)
-            if self.query.algorithm == "PBA":
+            if updated:
+                pass  # with any algorithm: state that a late row changes has a form of its own
+            elif self.query.algorithm == "PBA":
                 self._parallel = Parallel(self._pool)
                 self._state.slide = self._parallel.slide
-            elif self.query.algorithm != "auto" and self.query.late != "update":
+            elif self.query.algorithm != "auto":
                 from windrow.chosen import Chosen  # only a query that names an algorithm loads them all
 
                 self._chosen = Chosen(self.query.algorithm)
                 self._state.slide = self._chosen.slide
             self._keys = Keys([schema.field(name) for name in self.query.by])
             self._state.ensure_keys(len(self._keys))
-            in_any_order = all(m.commutative for m in bound.monoids.values()) or self.query.late == "update"
+            in_any_order = all(m.commutative for m in bound.monoids.values()) or updated
             self._ordered = self._discipline.ordered or not in_any_order
             inputs = {name for names in map(bound.inputs, bound.monoids) for name in names}
             attribute = getattr(self.query.window, "attribute", None)
             self._inputs = sorted(inputs | {self.query.time} | ({attribute} if attribute else set()))
             self._waiting = Waiting(pa.schema([schema.field(name) for name in self._inputs]))
+            if updated and not isinstance(self._discipline, Revised):
+                drafted = replace(self.query, late="drop", lateness=0, algorithm="auto")
+                self._draft = Draft(self, Operator(drafted, schema, compiled=self.compiled))
+                self._draft.ahead._pool = self._pool
         elif schema != self._bound.schema and not schema.equals(self._bound.schema):
             self.query.bind(schema)
             _same_types(self._bound.schema, schema, [*self.query.by, self.query.time, *self._inputs])
@@ -411,19 +425,29 @@ class Operator:
         list(mapped(lambda tower: tower.absorb(rows.data, slot), self._state.towers))
 
     def _finish(self) -> pa.Table:
-        late = 0 if self.query.late == "update" else self.query.lateness
-        reached = self.watermark - late if self.watermark < FOREVER else FOREVER
+        reached = self.watermark - self._behind() if self.watermark < FOREVER else FOREVER
+        drafted = None if self._draft is None else self._draft.advance(self.watermark)
         if self._ordered:
             settled = self._waiting.settle(reached)
             self._take(self._grouped(settled.data, settled.times, settled.keys))
-        order = self._keys.order
-        found = list(self._discipline.due(order, reached))
-        self._discipline.evict(order, reached)
+        found = self._slide(self._keys.order, reached)
         for due in found:
             self._touch(due.key)
-        table = self._answer(found, "final")
+        if self._draft is not None:
+            self._draft.settle(found)
+        table = self._answer(found, "final") if drafted is None else drafted
         self._forget_idle_keys()
         return table
+
+    def _behind(self) -> int:
+        """How far behind the watermark windows are final; those that can be corrected in place do not wait."""
+        return 0 if self._bound is not None and isinstance(self._discipline, Revised) else self.query.lateness
+
+    def _slide(self, keys: Ints, reached: int) -> list[Due]:
+        """The windows that are due at a time; slices that no other window needs go."""
+        found = list(self._discipline.due(keys, reached))
+        self._discipline.evict(keys, reached)
+        return found
 
     def _forget_idle_keys(self) -> None:
         """Keys without any state are forgotten, once they are the most: a stream may have ever new keys."""
@@ -438,6 +462,8 @@ class Operator:
             if self._paging is not None:
                 self._paging.forget(idle)
             self._discipline.forget(idle)
+            if self._draft is not None:
+                self._draft.forget(idle)
             self._keys.forget(idle.tolist())
 
     def _unfinished(self) -> pa.Table:

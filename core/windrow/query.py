@@ -147,11 +147,6 @@ class Query:
             )
         if self.late not in get_args(Late):
             raise QueryError(f"late has to be 'drop', 'side' or 'update', not {self.late!r}")
-        if self.late == "update" and not all(isinstance(window, TimeWindow) for _, window in self.windows):
-            raise QueryError(
-                "late='update' corrects windows after the fact, which needs windows that a late row "
-                f"cannot move: TimeWindow, not {type(self.window).__name__}; use late='side' or 'drop'"
-            )
         _chosen(self.algorithm)
 
     @property
@@ -168,7 +163,7 @@ class Query:
 
     @property
     def emits(self) -> bool:
-        """Whether the answer has the column ``emission``: "final", "update" or "early"."""
+        """Whether the answer has the column ``emission``: "final", "update", "withdrawn" or "early"."""
         return self.late == "update" or self.early is not None
 
     def bind(self, schema: pa.Schema) -> BoundQuery:

@@ -185,8 +185,8 @@ class State:
         room = max(keys, 2 * self.keys, 64)
         runs = self.runs
         self.runs = runs._replace(
-            first=_longer(runs.first, room), last=_longer(runs.last, room), cursor=_longer(runs.cursor, room),
-            held=_longer(runs.held, room, 0),
+            first=longer(runs.first, room), last=longer(runs.last, room), cursor=longer(runs.cursor, room),
+            held=longer(runs.held, room, 0),
         )  # fmt: skip
         self.slides = Slides(
             following=_wider(self.slides.following, room, self.first_window),
@@ -295,6 +295,11 @@ class State:
         free = self.runs.free
         list(mapped(lambda tower: tower.kernels.wipe(tower.parts, free, before, after), self.towers))
 
+    def release(self, keys: Ints) -> None:
+        """Free all slices of these keys."""
+        release = self.kernels.release
+        self.evict(lambda runs, slides: release(runs, keys))
+
     def run(self, key: int) -> Ints:
         """The slots of a key, oldest first."""
         slots, slot = [], int(self.runs.first[key])
@@ -345,7 +350,8 @@ def _none(*shape: int) -> NDArray[np.int32]:
     return np.full(shape, NONE, dtype=np.int32)
 
 
-def _longer(array: Any, room: int, fill: int = NONE) -> Any:
+def longer(array: Any, room: int, fill: int = NONE) -> Any:
+    """The same beginning, then the given number."""
     longer = np.full(room, fill, dtype=array.dtype)
     longer[: len(array)] = array
     return longer

@@ -22,6 +22,18 @@ class Batch(NamedTuple):
     keys: Ints
     name: str = ""
 
+    def some(self, chosen: Any) -> Batch:
+        if chosen.all():
+            return self
+        return Batch(self.data.filter(pa.array(chosen)), self.times[chosen], self.keys[chosen])
+
+    def in_order(self) -> Batch:
+        """In the order of time, then arrival."""
+        if len(self.times) < 2 or (self.times[1:] >= self.times[:-1]).all():
+            return self
+        order = np.argsort(self.times, kind="stable")
+        return Batch(self.data.take(pa.array(order)), self.times[order], self.keys[order])
+
 
 class Waiting:
     """All waiting rows, in the order of arrival."""
@@ -39,27 +51,35 @@ class Waiting:
     def earliest(self) -> int | None:
         return min((int(batch.times.min()) for batch in self.batches), default=None)
 
+    def earliest_from(self, time: int) -> int | None:
+        """The earliest time of a row, of those that are not before this one."""
+        later = (batch.times[batch.times >= time] for batch in self.batches)
+        return min((int(times.min()) for times in later if len(times)), default=None)
+
     def settle(self, reached: int) -> Batch:
         """Take the rows before a time, in the order of time, then arrival."""
+        everything = self._joined()
+        settled = everything.times < reached
+        if not settled.any():
+            return everything.some(settled)
+        self.gone += [batch.name for batch in self.batches if batch.name]
+        self.batches = [] if settled.all() else [everything.some(~settled)]
+        return everything.some(settled).in_order()
+
+    def between(self, since: int, until: int, keys: Ints) -> Batch:
+        """The rows of these keys in a span of time, in the order of time, then arrival; they wait on."""
+        everything = self._joined()
+        chosen = (everything.times >= since) & (everything.times < until) & np.isin(everything.keys, keys)
+        return everything.some(chosen).in_order()
+
+    def _joined(self) -> Batch:
         if not self.batches:
             return Batch(self.schema.empty_table(), np.empty(0, np.int64), np.empty(0, np.int64))
-        data = pa.concat_tables([batch.data for batch in self.batches])
-        times = np.concatenate([batch.times for batch in self.batches])
-        keys = np.concatenate([batch.keys for batch in self.batches])
-        settled = times < reached
-        if not settled.any():
-            return Batch(data.slice(0, 0), times[:0], keys[:0])
-        self.gone += [batch.name for batch in self.batches if batch.name]
-        if settled.all():
-            self.batches = []
-        else:
-            left = pa.array(~settled)
-            self.batches = [Batch(data.filter(left), times[~settled], keys[~settled])]
-            data, times, keys = data.filter(pa.array(settled)), times[settled], keys[settled]
-        if len(times) > 1 and not (times[1:] >= times[:-1]).all():
-            order = np.argsort(times, kind="stable")
-            data, times, keys = data.take(pa.array(order)), times[order], keys[order]
-        return Batch(data, times, keys)
+        return Batch(
+            pa.concat_tables([batch.data for batch in self.batches]),
+            np.concatenate([batch.times for batch in self.batches]),
+            np.concatenate([batch.keys for batch in self.batches]),
+        )
 
 
 def batch_image(batch: Batch, keys: Keys) -> dict[str, Any]:

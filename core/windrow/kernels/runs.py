@@ -404,6 +404,21 @@ def evict_before_lo(runs, slides, key_order):
             runs.held[key] -= 1
 
 
+def release(runs, key_order):
+    """Free all slices of some keys."""
+    for position in range(len(key_order)):
+        key = key_order[position]
+        p = runs.first[key]
+        while p != NONE:
+            runs.free[runs.meta[0]] = p
+            runs.meta[0] += 1
+            p = runs.follower[p]
+        runs.first[key] = NONE
+        runs.last[key] = NONE
+        runs.cursor[key] = NONE
+        runs.held[key] = 0
+
+
 def walk(runs, key_order, lengths, slots):
     """The slots of all runs, key after key, oldest first, and how many each key has."""
     n = 0
