@@ -55,9 +55,9 @@ WINDOWS: dict[str, Window | list[Window]] = {
 
 
 @st.composite
-def streams(draw: st.DrawFn, most: int = 30) -> pa.Table:
+def streams(draw: st.DrawFn, most: int = 30, least: int = 0) -> pa.Table:
     """Rows of a few keys around the epoch, not sorted, with a delta attribute that follows time."""
-    times = draw(st.lists(st.integers(-40, 120), max_size=most))
+    times = draw(st.lists(st.integers(-40, 120), min_size=least, max_size=most))
     row = st.fixed_dictionaries(
         {
             "k": st.sampled_from(["a", "b", None]),

@@ -20,6 +20,7 @@ from windrow.kernels.slots import allocate
 from windrow.state.pages import MemoryPages
 
 some_aggregates = st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=4, unique=True)
+few = st.integers(0, 20)
 every_window = pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 
 
@@ -86,10 +87,14 @@ def test_late_rows_correct_windows(data: st.DataObject) -> None:
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
 def test_late_rows_move_windows(kind: str, data: st.DataObject) -> None:
-    table = data.draw(streams())
+    table = data.draw(streams(least=8))
     names = data.draw(st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=2, unique=True))
-    asked = query(WINDOWS[kind], names, late="update", lateness=data.draw(st.sampled_from([0, 15, 60])))
-    stream, stored = data.draw(events(table)), data.draw(st.booleans())
+    asked = query(WINDOWS[kind], names, late="update", lateness=data.draw(st.sampled_from([0, 15, 60, 200])))
+    stream: list[tuple[Any, ...]] = []
+    for begin in range(0, table.num_rows, rows := data.draw(st.integers(1, 6))):
+        some = table.slice(begin, rows)
+        stream += [("rows", some), ("watermark", max(some.column("ts").to_pylist()) - data.draw(few))]
+    stream, stored = [*stream, ("flush",)], data.draw(st.booleans())
     pages, restarts = MemoryPages(), data.draw(st.booleans())
     operator = wr.Operator.open(asked, table.schema, pages) if stored else wr.Operator(asked, table.schema)
     there: list[str] = []
