@@ -101,7 +101,8 @@ def expectations(
     """The windows and the late rows of each step, by the oracle.
 
     A window comes out when the watermark (less the lateness) makes it final. With ``late="update"`` it does
-    so at once, and again when accepted rows fall into it afterwards. With ``early``, windows that have begun
+    so at once, and again when accepted rows fall into it afterwards; of kinds whose windows a row can move, those
+    come out that are new, and those that are no windows any more are withdrawn. With ``early``, windows that have begun
     and are not final are shown whenever the watermark passes a multiple of it; if an aggregate depends on the order
     of rows, with those rows whose order is settled: no row that may still come is older.
     """
@@ -116,12 +117,18 @@ def expectations(
             in_time = pa.array([bool(time >= watermark - query.lateness) for time in times], pa.bool_())
             late = step.value.filter(pc.invert(in_time))
             fresh = step.value.filter(in_time)
-            accepted = pa.concat_tables([accepted, fresh])
-            if query.late == "update":
+            known, accepted = accepted, pa.concat_tables([accepted, fresh])
+            if movable(query):
+                old, new = (_final(rows, query, watermark) for rows in (known, accepted))
+                found += [_emission(_without(old, new), "withdrawn"), _emission(_without(new, old), "update")]
+            elif query.late == "update":
                 found.append(_emission(_touched(_final(accepted, query, watermark), fresh, bound), "update"))
         elif step.kind != "restart":
             before, watermark = watermark, math.inf if step.kind == "end" else max(watermark, step.value)
             final = _final(accepted, query, watermark)
+            if movable(query):
+                final = _without(final, _final(accepted, query, before))
+                emitted.clear()
             fresh_ids = [window not in emitted for window in identities(final, bound)]
             found.append(final.filter(pa.array(fresh_ids, pa.bool_())))
             if _shows_early(query.early, before, watermark):
@@ -145,6 +152,22 @@ def expectations(
             windows if windows is not None and windows.num_rows else None,
             late if late is not None and late.num_rows else None,
         )
+
+
+def movable(query: wr.Query) -> bool:
+    """Whether a late row may move windows that have come out."""
+    return query.late == "update" and not all(isinstance(each, wr.TimeWindow) for _, each in query.windows)
+
+
+def _without(windows: pa.Table, others: pa.Table) -> pa.Table:
+    """The windows that are not among the others; of equal ones, so many more as there are."""
+    left = [repr(row) for row in others.to_pylist()]
+    chosen = []
+    for row in map(repr, windows.to_pylist()):
+        chosen.append(row not in left)
+        if not chosen[-1]:
+            left.remove(row)
+    return windows.filter(pa.array(chosen, pa.bool_()))
 
 
 def identities(windows: pa.Table, bound: BoundQuery) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from windrow.bound import BoundQuery
 from windrow.errors import WindrowError
 from windrow.sameness import same
 from windrow_conformance.answers import Answer
-from windrow_conformance.case import Case, Step, identities
+from windrow_conformance.case import Case, Step, identities, movable
 
 Row = dict[str, Any]
 
@@ -71,6 +71,8 @@ def disagreement(case: Case, one: Answer, other: Answer) -> Difference | None:
 
 def settled(windows: pa.Table, bound: BoundQuery) -> list[Row]:
     """What emissions come to: each window as it came last, none that was only early, in the order of answers."""
+    if movable(bound.query):
+        return _kept(windows.to_pylist())
     last: dict[tuple[Any, ...], Row] = {}
     for window, row in zip(identities(windows, bound), windows.to_pylist(), strict=True):
         if row.pop("emission", "final") != "early":
@@ -78,6 +80,18 @@ def settled(windows: pa.Table, bound: BoundQuery) -> list[Row]:
     return [
         last[window] for window in sorted(last, key=lambda window: (window[-2], window[-3], repr(window)))
     ]
+
+
+def _kept(emissions: list[Row]) -> list[Row]:
+    """The windows that were not withdrawn. One that was withdrawn but never emitted stays, as it is wrong."""
+    kept = [row for row in emissions if row.get("emission") != "withdrawn"]
+    for row in kept:
+        row.pop("emission", None)
+    for row in emissions:
+        if row.pop("emission", "") == "withdrawn":
+            found = next((other for other in kept if same(other, row)), None)
+            kept.append({**row, "withdrawn": True}) if found is None else kept.remove(found)
+    return sorted(kept, key=lambda row: (row["window_end"], row["window_start"], repr(row)))
 
 
 def batch_answer(case: Case) -> list[Row] | None:

@@ -155,8 +155,6 @@ def _query(random: Random) -> wr.Query:
     window = random.choice(list(_windows(random)))
     late = random.choice(["drop", "side", "update"])
     sliced = isinstance(window, list | wr.TimeWindow)
-    if late == "update" and not sliced:
-        late = "side"
     names = random.sample(list(AGGREGATES), random.randint(1, 3))
     if isinstance(window, wr.PolicyWindow):
         names = list(dict.fromkeys([*names, "n", "peak"]))

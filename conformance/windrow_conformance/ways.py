@@ -61,11 +61,8 @@ def by_algorithm(name: str) -> Way:
     """With one algorithm, by name."""
 
     def way(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table | None:
-        values = {**query.to_dict(), "algorithm": name} if query.late != "update" else None
-        if values is None:
-            return None
         try:
-            return interpreted(wr.Query.from_dict(values), rows, random)
+            return interpreted(wr.Query.from_dict({**query.to_dict(), "algorithm": name}), rows, random)
         except PropertyError:
             return None
 
