@@ -11,7 +11,6 @@ The draft follows from the operator's state, so it is in no snapshot and in no s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,7 +54,7 @@ class Draft:
     def advance(self, watermark: int) -> pa.Table:
         """The windows that are due now."""
         before, self.watermark = self.watermark, watermark
-        return self._show(self._slide(self.keys.order, before), "final")
+        return self._show(self._slide(before), "final")
 
     def settle(self, found: list[Due]) -> None:
         """The operator has made these windows: no late row can move them."""
@@ -94,15 +93,16 @@ class Draft:
         load_image(image_of(self.state, self.discipline, self.keys, keys), state, discipline, self.keys)
         self.made[keys] = self.settled[keys]
         wake = discipline.wake
-        found = self._slide(keys, -FOREVER)
+        found = self._slide(-FOREVER, keys)
         discipline.wake = min(wake, discipline.wake)
         return self._show(found, "update")
 
-    def _slide(self, keys: Ints, since: int) -> list[Due]:
-        """Let the rows of these keys from a time to the watermark take their places; the windows that are due."""
+    def _slide(self, since: int, keys: Ints | None = None) -> list[Due]:
+        """Let the rows from a time to the watermark take their places; the windows that are due. Of some keys, or all."""
         batch = self.waiting.between(since, self.watermark, keys)
         self.ahead._take(self.ahead._grouped(batch.data, batch.times, batch.keys))
-        return self.ahead._slide(self.keys.order[np.isin(self.keys.order, keys)], self.watermark)
+        order = self.keys.order
+        return self.ahead._slide(order if keys is None else order[np.isin(order, keys)], self.watermark)
 
     def _show(self, found: list[Due], emission: str) -> pa.Table:
         self._ensure_keys()
@@ -110,12 +110,8 @@ class Draft:
         windows = answer(self.bound, self.keys, found, emission, ahead._state.kernels, ahead._pool)
         if windows.num_rows:
             key = self.keys.number(windows)
-            order = np.argsort(key, kind="stable")
-            begins = np.searchsorted(key[order], key[order])
-            number = np.empty(len(key), dtype=np.int64)
-            number[order] = self.made[key[order]] + np.arange(len(key)) - begins
+            self.shown.append(Shown(windows, key, self.made[key] + _nth(key)))
             np.add.at(self.made, key, 1)
-            self.shown.append(Shown(windows, key, number))
         return windows
 
     def _take_out(self, chosen: Callable[[Shown], Any]) -> pa.Table:
@@ -139,23 +135,34 @@ class Draft:
 
 def _difference(before: pa.Table, after: pa.Table) -> pa.Table:
     """The windows that are in only one of the tables: those of the first as withdrawn."""
-    old, new = _texts(before), _texts(after)
-    withdrawn = _marked(before.filter(_only(old, new)), "withdrawn")
-    return pa.concat_tables([withdrawn, after.filter(_only(new, old))])
+    old, new = np.split(_codes(pa.concat_tables([before, after])), [before.num_rows])
+    most = 1 + max(old.max(initial=0), new.max(initial=0))
+    gone = _nth(old) >= np.bincount(new, minlength=most)[old]
+    come = _nth(new) >= np.bincount(old, minlength=most)[new]
+    return pa.concat_tables(
+        [_marked(before.filter(pa.array(gone)), "withdrawn"), after.filter(pa.array(come))]
+    )
 
 
-def _texts(windows: pa.Table) -> list[str]:
-    """A text for each window; equal for equal windows, NaN included."""
-    return [repr(window) for window in windows.drop_columns(["emission"]).to_pylist()]
+def _codes(windows: pa.Table) -> Ints:
+    """A number for each window; the same for equal windows, NaN included."""
+    codes = np.zeros(windows.num_rows, dtype=np.int64)
+    for column in windows.drop_columns(["emission"]).itercolumns():
+        if pa.types.is_nested(column.type):
+            column = pa.chunked_array([[repr(value) for value in column.to_pylist()]], pa.string())
+        distinct = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        pairs = codes * len(distinct.dictionary) + np.asarray(distinct.indices)
+        codes = np.unique(pairs, return_inverse=True)[1]
+    return codes
 
 
-def _only(ones: list[str], others: list[str]) -> pa.Array:
-    """Which of these are not among the others; what is there twice has to be there twice."""
-    left, chosen = Counter(others), []
-    for one in ones:
-        chosen.append(left[one] == 0)
-        left[one] -= not chosen[-1]
-    return pa.array(chosen, pa.bool_())
+def _nth(codes: Ints) -> Ints:
+    """How many equal ones come before each."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    nth = np.empty(len(codes), dtype=np.int64)
+    nth[order] = np.arange(len(codes)) - np.searchsorted(ordered, ordered)
+    return nth
 
 
 def _marked(windows: pa.Table, emission: str) -> pa.Table:

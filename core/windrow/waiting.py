@@ -66,10 +66,12 @@ class Waiting:
         self.batches = [] if settled.all() else [everything.some(~settled)]
         return everything.some(settled).in_order()
 
-    def between(self, since: int, until: int, keys: Ints) -> Batch:
-        """The rows of these keys in a span of time, in the order of time, then arrival; they wait on."""
+    def between(self, since: int, until: int, keys: Ints | None = None) -> Batch:
+        """The rows in a span of time, of these keys or of all, in the order of time, then arrival; they wait on."""
         everything = self._joined()
-        chosen = (everything.times >= since) & (everything.times < until) & np.isin(everything.keys, keys)
+        chosen = (everything.times >= since) & (everything.times < until)
+        if keys is not None:
+            chosen &= np.isin(everything.keys, keys)
         return everything.some(chosen).in_order()
 
     def _joined(self) -> Batch:
