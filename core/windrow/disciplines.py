@@ -109,6 +109,9 @@ class Discipline:
     def restored(self) -> None:
         """Called once after the state was loaded from a snapshot."""
 
+    def rearranged(self, key: int, gone: Ints, new: Ints) -> None:
+        """Slices of a key were folded or unfolded: some slots are about to go, others are new or hold other partials."""
+
     def forget(self, numbers: Ints) -> None:
         """Keys without any state: what there is of them can be used for other keys."""
         self.state.slides.following[:, numbers] = self.first_window

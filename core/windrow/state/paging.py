@@ -172,6 +172,7 @@ class Paging:
             if covered[which]:
                 for tower in state.towers:
                     tower.kernels.unfold(tower.parts, tower.lcs, placed, beyond[which], which * state.slots)
+        self.discipline.rearranged(key, gone=placed[:0], new=placed)
         self.touch([key])
 
     def unfold_all(self) -> None:
@@ -210,7 +211,7 @@ class Paging:
             slots = self.state.run(key)
             levels = runs.page[slots] >> _LEVEL
             higher = np.flatnonzero(levels > level)
-            begin = int(higher[-1]) + 1 if len(higher) else FOLD if level == 0 else 0
+            begin = int(higher[-1]) + 1 if len(higher) else self._begins(key, slots) if level == 0 else 0
             loose = slots[begin:][levels[begin:] == level]
             loose = loose[runs.stop[loose] < closed]
             again = False
@@ -221,6 +222,11 @@ class Paging:
                     return
                 again = True
             level += 1
+
+    def _begins(self, key: int, slots: Ints) -> int:
+        """Where in a run slices may be folded: a fold after the oldest beginning of a window."""
+        oldest = np.flatnonzero(np.isin(slots, self.state.slides.lo[:, key]))
+        return FOLD + (int(oldest[0]) if len(oldest) else 0)
 
     def _fold(self, key: int, slots: Ints, level: int) -> bool:
         """Let the first of these slices stand for all of them; false if a window begins inside."""
@@ -256,6 +262,7 @@ class Paging:
         self.owner[first] = key
         for slot in rest.tolist():
             self.owner.pop(slot, None)
+        self.discipline.rearranged(key, gone=rest, new=slots[:1])
         self._free(rest)
         return True
 
