@@ -352,3 +352,14 @@ def test_times_in_another_unit_are_refused(time: int) -> None:
     with pytest.raises(errors.TimeColumnError, match=r"'ts' has .* microseconds, more than 70,000 years"):
         wr.aggregate({"ts": [0, time]}, asked)
     assert wr.aggregate({"ts": [0, 2**61 - 1]}, asked).num_rows == 2
+
+
+def test_windows_come_sorted_by_end_then_key() -> None:
+    """Also where windows that end together do not begin together."""
+    rows = {"k": ["b", "b", "a"], "ts": [1, 5, 5]}
+    sessions = wr.Query(by="k", window=wr.SessionWindow(4), aggregates={"n": wr.Count()})
+    assert wr.aggregate(rows, sessions).column("k").to_pylist() == ["a", "b"]
+    windows = {"z": wr.TimeWindow(10), "y": wr.TimeWindow(10), "x": wr.TimeWindow(5)}
+    several = wr.aggregate(rows, wr.Query(by="k", window=windows, aggregates={"n": wr.Count()}))
+    last = [(row["k"], row["window"]) for row in several.to_pylist() if row["window_end"] == 10]
+    assert last == [("a", "y"), ("a", "z"), ("a", "x"), ("b", "y"), ("b", "z"), ("b", "x")]

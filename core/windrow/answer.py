@@ -35,12 +35,13 @@ def answer(
     kernels: SimpleNamespace,
     pool: Executor | None = None,
 ) -> pa.Table:
-    """The results as the query's output: sorted by window end, start, keys, label."""
+    """The results as the query's output: sorted by window end, keys, start, label."""
     schema = bound.output_schema
     if not found:
         return schema.empty_table()
     slides = np.array([getattr(window, "slide", 0) for _, window in bound.query.windows])
-    rearrange, start, end = _arrangement(keys, found, slides, kernels, pool)
+    labels = np.argsort(np.argsort([label for label, _ in bound.query.windows]))
+    rearrange, start, end = _arrangement(keys, found, slides, labels, kernels, pool)
     nulls = [name for name in bound.monoids if not all(due.results[name][1].all() for due in found)]
     sources = [[keys.source(column, due.key) for due in found] for column in range(len(keys.fields))]
     sources += [[due.which for due in found]] if bound.query.labelled else []
@@ -70,7 +71,7 @@ def _batched(places: list[int]) -> Iterator[list[int]]:
 
 
 def _arrangement(
-    keys: Keys, found: list[Due], slides: Ints, kernels: SimpleNamespace, pool: Executor | None
+    keys: Keys, found: list[Due], slides: Ints, labels: Ints, kernels: SimpleNamespace, pool: Executor | None
 ) -> tuple[Rearrange, Any, Any]:
     """How entries become sorted windows, and the starts and ends of those."""
     entries = sum(len(due.times) for due in found)
@@ -92,7 +93,7 @@ def _arrangement(
         later = np.arange(total) - np.repeat(np.cumsum(times) - times, times)
         step = slides[which][entry] * later
         key, which, start, end = key[entry], which[entry], start[entry] + step, end[entry] + step
-    order = np.lexsort((which, keys.ranks()[key], start, end))
+    order = np.lexsort((labels[which], start, keys.ranks()[key], end))
     chosen = entry[order]
     return lambda columns: [_joined(column)[chosen] for column in columns], start[order], end[order]
 

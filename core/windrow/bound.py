@@ -110,10 +110,11 @@ class BoundQuery:
         return pa.array(values, self.bound_type)
 
     def sort(self, table: pa.Table) -> pa.Table:
-        """The order of every answer: end, start, keys (null, values, NaN), label; ties stay as they are."""
-        columns = [table.column("window_end"), table.column("window_start")]
+        """The order of every answer: end, keys (null, values, NaN), start, label; ties stay as they are."""
+        columns = [table.column("window_end")]
         for name in self.query.by:
             columns += [pc.is_valid(table.column(name)).cast(pa.int8()), _sortable(table.column(name))]
+        columns.append(table.column("window_start"))
         if self.query.labelled:
             columns.append(table.column("window"))
         names = [str(number) for number in range(len(columns))]

@@ -63,9 +63,8 @@ class Operator:
     """Sliding windows over a stream of rows with many keys.
 
     Feed it Arrow data with :meth:`process` and tell it with :meth:`advance` that no row before a time will
-    come any more. Each call returns the windows that became final, sorted by window end, then start, then
-    key. What it returns does not depend on how rows are cut into batches. :meth:`flush` says that the stream
-    has ended.
+    come any more. Each call returns the windows that became final, sorted by window end, then key. What it
+    returns does not depend on how rows are cut into batches. :meth:`flush` says that the stream has ended.
     :meth:`snapshot` is the whole state as bytes.
 
     ``compiled=False`` runs the same code interpreted. ``schema`` is that of the data, if it is known before
