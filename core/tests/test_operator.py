@@ -257,35 +257,6 @@ def test_keys_that_come_and_go_leave_nothing(stored: bool) -> None:
         assert list(pages.held) == ["header"]
 
 
-def test_a_late_row_costs_few_combines() -> None:
-    """A late row into a window of 2**14 slices: O(log n) combines for the row and for each window it
-    corrects."""
-    combined = 0
-
-    def counting(a: Any, b: Any) -> Any:
-        nonlocal combined
-        combined += 1
-        return a + b
-
-    class Total(wr.Aggregate):
-        inputs = ("column",)
-        column = "x"
-
-        def dense(self, types: Any) -> wr.Monoid:
-            return wr.Monoid("Total", None, 0, lambda x: x, counting, lambda p: p, pa.int64(), tuple(types))
-
-    slices = 2**14
-    asked = wr.Query(window=wr.TimeWindow(slices, 1), aggregates={"t": Total()}, late="update", lateness=2)
-    operator = wr.Operator(asked, pa.schema({"ts": pa.int64(), "x": pa.int64()}))
-    operator.process(pa.table({"ts": np.arange(slices), "x": np.ones(slices, np.int64)}))
-    operator.advance(slices)
-    combined = 0
-    corrected = operator.process(pa.table({"ts": [slices - 2], "x": [5]}))
-    assert corrected.column("t").to_pylist()[-1] == slices + 5
-    per_window = combined / max(corrected.num_rows, 1)
-    assert per_window <= 8 * 14, f"{combined} combines for {corrected.num_rows} corrected windows"
-
-
 def test_rows_that_do_not_fit_are_refused_by_name() -> None:
     operator = wr.Operator(query(WINDOWS["sliding"], ["peak"]))
     with pytest.raises(errors.QueryError, match="schema"):

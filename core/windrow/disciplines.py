@@ -179,11 +179,15 @@ class InTime(_Sliced):
     ordered = False
 
     def take(self, rows: Rows) -> Ints:
-        self.state.runs.cursor[:] = NONE
+        self.seek(rows)
         if len(rows.times):
             first = (int(rows.times.min()) - self.offsets - self.ranges) // self.every + 1
             self.wake = min(self.wake, int((first * self.every + self.offsets + self.ranges).min()))
         return self.slice_rows(rows, rows.grouped_times)
+
+    def seek(self, rows: Rows) -> None:
+        """Set the cursors to where new rows are likely to belong: at the end."""
+        self.state.runs.cursor[:] = NONE
 
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         return self.due_below(keys, np.array([watermark], dtype=np.int64))

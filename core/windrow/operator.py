@@ -110,13 +110,16 @@ class Operator:
             rows = self._numbered(table, times)
             self._state.ensure_keys(len(self._keys))
             self._touch(rows.keys)
-            return self._answer(self._discipline.revise(rows, self.watermark), "update")
+            corrected = self._discipline.revise(
+                rows, self.watermark, lambda tower, slot: tower.absorb(rows.data, slot)
+            )
+            return self._answer(corrected, "update")
         if self._ordered and len(times):
             keys = self._keys.number(table)
             self._state.ensure_keys(len(self._keys))
             self._waiting.add(table.select(self._inputs), times, keys)
-            if self._draft is not None and len(corrected := np.unique(keys[times < self.watermark])):
-                return self._draft.correct(corrected)
+            if self._draft is not None and len(late_keys := np.unique(keys[times < self.watermark])):
+                return self._draft.correct(late_keys)
         elif len(times):
             pieces = [slice(begin, begin + PIECE) for begin in range(0, len(times), PIECE)]
             for rows in self._ahead(lambda piece: self._numbered(table[piece], times[piece]), pieces):
@@ -135,18 +138,28 @@ class Operator:
             raise QueryError(
                 "process_partials() needs the schema of the rows: make the operator with Operator(query, schema)"
             )
-        if not isinstance(self._discipline, InTime) or isinstance(self._discipline, Revised):
-            raise QueryError("process_partials() needs time windows and late='drop' or 'side': give it rows")
+        discipline = self._discipline
+        if not isinstance(discipline, InTime):
+            raise QueryError("process_partials() needs time windows: give it rows")
+        if isinstance(discipline, Revised) and not discipline.whole_slices:
+            raise QueryError(
+                "process_partials() with late='update' needs aggregates to which order does not matter: give it rows"
+            )
         table = as_table(data)
         times = bound.times(table)
-        late = times < self._discipline.cut(self._reached())
+        late = times < discipline.cut(self._reached())
         self.late_rows += int(late.sum())
         table, times = table.filter(pa.array(~late)), times[~late]
         if len(times):
             rows = self._grouped(table, times, self._keys.number(table))
             self._state.ensure_keys(len(self._keys))
             self._touch(rows.keys)
-            slot = self._discipline.take(rows)
+            if isinstance(discipline, Revised):
+                corrected = discipline.revise(
+                    rows, self.watermark, lambda tower, slot: tower.absorb_partials(table, slot)
+                )
+                return self._answer(corrected, "update")
+            slot = discipline.take(rows)
             for tower in self._state.towers:
                 tower.absorb_partials(table, slot)
         return self._empty()

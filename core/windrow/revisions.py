@@ -1,24 +1,30 @@
-"""Windows that late rows correct: ``late="update"``.
+"""Time windows that late rows correct: ``late="update"``.
 
 A late row changes a slice in the middle of windows that have been emitted. The running ``lcs`` and ``csa``
-of the other disciplines know only the newest window, so here every run is also kept in a finger B-tree
-(:class:`~windrow.algorithms.fiba.FiBA`): a late row costs O(log n) combines, and so does each window that it
-corrects. Slices stay until no row that is still accepted can fall into their windows. If the order of rows
-matters to an aggregate, every time that occurs is a slice of its own, so that a late row finds its place.
+of the other disciplines know only the newest window, so here the slices of a key are also a search tree
+(:mod:`windrow.kernels.trees`) whose aggregates take the place of ``lcs``: a late row costs O(log n) combines,
+and so does each window. Slices stay until no row that is still accepted can fall into their windows. If the
+order of rows matters to an aggregate, every time that occurs is a slice of its own, so that a late row finds
+its place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from windrow.aggregates import arrow
-from windrow.algorithms.fiba import FiBA
 from windrow.bound import BoundQuery
 from windrow.disciplines import InTime, Rows
-from windrow.kernels.layout import FOREVER, NONE, Runs, Windows
-from windrow.runs import Due, Ints, Results, State, Tower
+from windrow.kernels import trees as tree_kernels
+from windrow.kernels.layout import FOREVER, NONE, Trees, Windows
+from windrow.kernels.slots import allocate
+from windrow.kernels.specialise import specialise
+from windrow.runs import Due, Ints, Results, State, Tower, longer
+
+DEEPEST = 1 << 12
+"""No tree of the slots that there can be gets anywhere near as deep."""
 
 
 class Revised(InTime):
@@ -26,89 +32,66 @@ class Revised(InTime):
 
     def __init__(self, bound: BoundQuery, windows: list[Any]) -> None:
         super().__init__(bound, windows)
-        if not all(monoid.commutative for monoid in bound.monoids.values()):
+        self.whole_slices = all(monoid.commutative for monoid in bound.monoids.values())
+        """If not, a slice is a time, and no ready-made partial of more than that has its place."""
+        if not self.whole_slices:
             self.cut_every, self.cut_at = np.array([1], dtype=np.int64), np.array([0], dtype=np.int64)
-        self.trees: dict[tuple[int, str], FiBA] = {}
+        nothing = np.empty(0, dtype=np.int32)
+        self.trees = Trees(nothing, nothing, np.empty(0, dtype=np.uint8), nothing)
+        self.stack = np.empty(DEEPEST, dtype=np.int32)
 
     def attach(self, state: State) -> None:
         super().attach(state)
         state.slide = self.slide
+        self.kernels = specialise(tree_kernels, {}, compiled=state.compiled)
 
-    def revise(self, rows: Rows, watermark: int) -> list[Due]:
+    def revise(self, rows: Rows, watermark: int, absorb: Callable[[Tower, Ints], None]) -> list[Due]:
         """Take rows, and give the windows that had been emitted (they end by the watermark) with their new
-        results."""
-        state = self.state
+        results. ``absorb(tower, slot)`` lets the rows into their slices."""
         self.pass_over(watermark)
-        fresh = State(
-            [Tower(t.name, t.monoid, t.columns, state.compiled) for t in state.towers],
-            self.windows,
-            compiled=state.compiled,
-        )
-        fresh.ensure_keys(state.keys)
-        self.state = fresh
-        try:
-            slot = self.take(rows)
-        finally:
-            self.state = state
-        for tower in fresh.towers:
-            tower.absorb(rows.data, slot)
-        corrected: set[tuple[int, int, int]] = set()
-        for key in np.unique(rows.keys).tolist():
-            slots = fresh.run(key)
-            stamps = fresh.runs.stamp[slots]
-            self._join(fresh, key, slots, stamps)
-            for which in range(self.windows):
-                last_due = (watermark - self.offsets[which] - self.ranges[which]) // self.every[which]
-                first = (stamps - self.offsets[which] - self.ranges[which]) // self.every[which] + 1
-                last = np.minimum((stamps - self.offsets[which]) // self.every[which], last_due)
-                for begin, end in zip(first.tolist(), last.tolist(), strict=True):
-                    corrected.update((key, which, k) for k in range(begin, end + 1))
-        return [self._corrected(sorted(corrected))] if corrected else []
-
-    def _join(self, fresh: State, key: int, slots: Ints, stamps: Ints) -> None:
-        """Slices of new rows into the run of a key and into its trees."""
-        keys = np.full(len(slots), key)
-        own = super().take(Rows(None, stamps, keys, np.arange(len(slots)), keys, stamps))
-        for tower, new in zip(self.state.towers, fresh.towers, strict=True):
-            incoming = tuple(part[slots] for part in new.parts)
-            tower.kernels.absorb_partials(tower.parts, own, incoming)
-            self._tree(key, tower).bulk_insert(stamps.tolist(), [new.partial(slot) for slot in slots])
-
-    def _tree(self, key: int, tower: Tower) -> FiBA:
-        tree = self.trees.get((key, tower.name))
-        if tree is None:
-            tree = self.trees[key, tower.name] = FiBA(tower.monoid, compiled=self.state.compiled)
-        return tree
+        slot = self.take(rows)
+        for tower in self.state.towers:
+            absorb(tower, slot)
+        grouped = slot[rows.order]  # rows of one slice lie side by side
+        changed = np.flatnonzero((grouped != NONE) & (np.append(NONE, grouped[:-1]) != grouped))
+        keys, slots = rows.grouped_keys[changed], grouped[changed]
+        self._plant(keys, slots)
+        return self._corrected(keys, self.state.runs.stamp[slots], watermark)
 
     def slide(self, state: State, windows: Windows, count: int) -> Results:
-        """The results of windows, each by a range query."""
-        bounds = list(
-            zip(
-                windows.key[:count].tolist(),
-                windows.start[:count].tolist(),
-                windows.end[:count].tolist(),
-                strict=True,
-            )
-        )
-        results = {}
-        for tower in state.towers:
-            out = np.zeros(count, dtype=arrow.physical_dtype(tower.monoid.output))
-            ok = np.zeros(count, dtype=np.bool_)
-            for position, (key, start, end) in enumerate(bounds):
-                partial = self._tree(key, tower).range_query(start, end)
-                ok[position] = tower.monoid.defined is None or tower.monoid.defined(partial)
-                if ok[position]:
-                    out[position] = tower.lowered(partial)
-            results[tower.name] = out, ok
-        return results
+        """The results of windows, each from its key's tree."""
+        key, start, end = windows.key[:count], windows.start[:count], windows.end[:count]
+        return {tower.name: self._found(tower, key, start, end) for tower in state.towers}
 
-    def _corrected(self, windows: list[tuple[int, int, int]]) -> Due:
-        key, which, k = (np.array(column, dtype=np.int64) for column in zip(*windows, strict=True))
-        start = k * self.every[which] + self.offsets[which]
-        end = start + self.ranges[which]
-        listed = Windows(key, which, start, end, None, None, None, None, None)
-        results = self.slide(self.state, listed, len(key))
-        return Due(key, which, start, end, np.ones(len(key), dtype=np.int64), results)
+    def seek(self, rows: Rows) -> None:
+        """Rows may belong anywhere."""
+        self.kernels.seek(self.state.runs, self._trees(), rows.grouped_keys, rows.grouped_times)
+
+    def evict(self, keys: Ints, watermark: int) -> None:
+        """Let slices go that only windows hold which no accepted row can reach."""
+        self.pass_over(watermark)
+        reached = watermark - self.bound.query.lateness if watermark < FOREVER else FOREVER
+        first = (reached - self.offsets - self.ranges) // self.every + 1
+        bound = np.array([(first * self.every + self.offsets).min()], dtype=np.int64)
+        self.kernels.cut(self.state.runs, self._trees(), keys, bound[0])
+        evict = self.state.kernels.evict_below
+        self.state.evict(lambda runs, slides: evict(runs, slides, keys, bound))
+
+    def rearranged(self, key: int, gone: Ints, new: Ints) -> None:
+        marked = self.kernels.uproot(self.state.runs, self._trees(), key, gone)
+        self._plant(np.full(len(new), key), new, marked)
+
+    def restored(self) -> None:
+        """Make the trees from the runs."""
+        state = self.state
+        keys = np.flatnonzero(state.runs.first != NONE)
+        lengths, slots = np.zeros(len(keys), np.int64), np.empty(int(state.runs.held.sum()), np.int64)
+        state.kernels.walk(state.runs, keys, lengths, slots)
+        self._plant(np.repeat(keys, lengths), slots)
+
+    def forget(self, numbers: Ints) -> None:
+        super().forget(numbers)
+        self._trees().root[numbers] = NONE
 
     def pass_over(self, watermark: int) -> None:
         """Windows that end by the watermark have been emitted, or are corrections from now on: none of them
@@ -117,36 +100,51 @@ class Revised(InTime):
             passed = (watermark - self.offsets - self.ranges) // self.every + 1
             np.maximum(self.state.slides.following, passed[:, None], out=self.state.slides.following)
 
-    def evict(self, keys: Ints, watermark: int) -> None:
-        """Let slices go that only windows hold which no accepted row can reach."""
-        self.pass_over(watermark)
-        reached = watermark - self.bound.query.lateness if watermark < FOREVER else FOREVER
-        first = (reached - self.offsets - self.ranges) // self.every + 1
-        bound = int((first * self.every + self.offsets).min())
-        evict = self.state.kernels.evict_below
+    def _corrected(self, keys: Ints, stamps: Ints, watermark: int) -> list[Due]:
+        """The windows over changed slices (of each key in the order of time) that had been emitted."""
+        found = []
+        same_key = np.append(False, keys[1:] == keys[:-1])
+        specifications = zip(self.ranges, self.every, self.offsets, strict=True)
+        for number, (length, every, offset) in enumerate(specifications):
+            last = np.minimum(stamps - offset, watermark - offset - length) // every
+            first = (stamps - offset - length) // every + 1
+            first = np.where(same_key, np.maximum(first, np.append(0, last[:-1]) + 1), first)
+            count = np.maximum(last - first + 1, 0)
+            nth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+            start = (np.repeat(first, count) + nth) * every + offset
+            found.append((np.repeat(keys, count), np.full(len(start), number), start, start + length))
+        key, which, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
+        if not len(key):
+            return []
+        if self.state.unfold is not None:
+            while (slot := self.kernels.page_at(self.state.runs, self.trees, key, start)) != NONE:
+                self.state.unfold(slot)
+        results = {tower.name: self._found(tower, key, start, end) for tower in self.state.towers}
+        return [Due(key, which, start, end, np.ones(len(key), dtype=np.int64), results)]
 
-        def evicted(runs: Runs, slides: Any) -> None:
-            evict(runs, slides, keys, np.array([bound], dtype=np.int64))
+    def _found(self, tower: Tower, key: Ints, start: Ints, end: Ints) -> tuple[Any, Any]:
+        out, ok = tower.room(len(key))
+        with tower.no_overflow():
+            tower.kernels.search(
+                tower.parts, tower.lcs, allocate(tower.monoid, 1), self.trees, self.state.runs.stamp,
+                key, start, end, out, ok,
+            )  # fmt: skip
+        return out, ok
 
-        self.state.evict(evicted)
-        for tree in self.trees.values():
-            tree.evict_before(bound)
+    def _plant(self, keys: Ints, slots: Ints, marked: int = 0) -> None:
+        """Slices of keys, side by side for each key, that are new or have changed; the aggregates above them."""
+        trees = self._trees()
+        marked += self.kernels.plant(self.state.runs, trees, keys, slots)
+        stale = np.empty(marked, dtype=np.int32)
+        some = keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]]
+        count = self.kernels.stale_below(trees, some, stale, self.stack)
+        for tower in self.state.towers:
+            tower.kernels.renew(tower.parts, tower.lcs, trees, stale, count)
 
-    def closed(self, key: int, reached: int) -> int:
-        """No slice: a late row may change any of them."""
-        return -FOREVER
-
-    def forget(self, numbers: Ints) -> None:
-        super().forget(numbers)
-        for key in numbers.tolist():
-            for tower in self.state.towers:
-                self.trees.pop((key, tower.name), None)
-
-    def restored(self) -> None:
-        """Make the trees again from the runs."""
-        for key in np.flatnonzero(self.state.runs.first != NONE).tolist():
-            slots = self.state.run(key)
-            for tower in self.state.towers:
-                self._tree(key, tower).bulk_insert(
-                    self.state.runs.stamp[slots].tolist(), [tower.partial(slot) for slot in slots]
-                )
+    def _trees(self) -> Trees:
+        """The trees, with room for all slots and keys."""
+        trees, slots, keys = self.trees, self.state.slots, self.state.keys
+        if len(trees.left) < slots or len(trees.root) < keys:
+            left, right, stale = (longer(array, slots, 0) for array in trees[:3])
+            self.trees = Trees(left, right, stale, longer(trees.root, keys))
+        return self.trees

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,25 +92,26 @@ class Tower:
         self, state: State, due: Windows, out: Any, ok: Any, begin: int, end: int, cover: bool
     ) -> None:
         """The results of some of the due windows; with ``cover``, their lcs is computed first."""
-        try:
+        with self.no_overflow():
             self.kernels.slide(
                 self.parts, self.lcs, self.csa, allocate(self.monoid, 1), state.runs, due, state.slots,
                 state.keys, out, ok, begin, end, cover,
             )  # fmt: skip
-        except OverflowError as cause:
-            raise self._overflow() from cause
 
     def lowered(self, partial: Any) -> Any:
         """The result of one partial."""
-        try:
+        with self.no_overflow():
             return self.monoid.lower(partial)
-        except OverflowError as cause:
-            raise self._overflow() from cause
 
-    def _overflow(self) -> ArithmeticOverflow:
-        return ArithmeticOverflow(
-            f"{self.name}: {self.monoid.name} does not fit {self.monoid.output}; cast its column to float64 or decimal first"
-        )
+    @contextmanager
+    def no_overflow(self) -> Iterator[None]:
+        """A result that does not fit its type is an error that says so."""
+        try:
+            yield
+        except OverflowError as cause:
+            raise ArithmeticOverflow(
+                f"{self.name}: {self.monoid.name} does not fit {self.monoid.output}; cast its column to float64 or decimal first"
+            ) from cause
 
     def partial(self, slot: int) -> Any:
         """The partial of one slice."""

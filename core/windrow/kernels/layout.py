@@ -44,6 +44,15 @@ class Slides(NamedTuple):
     back: Any  #: last slice that csa covers
 
 
+class Trees(NamedTuple):
+    """The slices of each key as a search tree (see :mod:`windrow.kernels.trees`)."""
+
+    left: Any  #: per slot: the child with older slices
+    right: Any  #: per slot: the child with newer slices
+    stale: Any  #: per slot: 1 if the aggregate of what is below it is out of date
+    root: Any  #: per key
+
+
 class Windows(NamedTuple):
     """Windows that are due: a list that is filled. An entry stands for ``times`` windows in a row over the
     same slices."""

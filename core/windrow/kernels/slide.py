@@ -72,6 +72,50 @@ def fill_lcs(parts, lcs, leader, lo, hi, base):
         s = older
 
 
+def renew(parts, below, trees, stale, count):
+    """The aggregates of what is below some nodes of search trees, children before parents."""
+    for n in range(count):
+        slot = stale[n]
+        left, right = trees.left[slot], trees.right[slot]
+        copy(below, slot, parts, slot)
+        if left != NONE:
+            merge(below, slot, below, left, below, slot)
+        if right != NONE:
+            merge(below, slot, below, slot, below, right)
+
+
+def search(parts, below, scratch, trees, stamp, key, start, end, out, ok):
+    """The results of windows, each from the slices of its key between a start and an end: from the topmost one of them
+    down to both sides."""
+    for w in range(len(key)):
+        node = trees.root[key[w]]
+        while node != NONE and not start[w] <= stamp[node] < end[w]:
+            node = trees.right[node] if stamp[node] < start[w] else trees.left[node]
+        clear(scratch, 0)
+        if node != NONE:
+            copy(scratch, 0, parts, node)
+            older, newer = trees.left[node], trees.right[node]
+            while older != NONE:
+                if stamp[older] < start[w]:
+                    older = trees.right[older]
+                    continue
+                if trees.right[older] != NONE:
+                    merge(scratch, 0, below, trees.right[older], scratch, 0)
+                merge(scratch, 0, parts, older, scratch, 0)
+                older = trees.left[older]
+            while newer != NONE:
+                if stamp[newer] >= end[w]:
+                    newer = trees.left[newer]
+                    continue
+                if trees.left[newer] != NONE:
+                    merge(scratch, 0, scratch, 0, below, trees.left[newer])
+                merge(scratch, 0, scratch, 0, parts, newer)
+                newer = trees.right[newer]
+        ok[w] = defined(scratch, 0)
+        if ok[w]:
+            out[w] = lower(scratch, 0)
+
+
 def wipe(parts, slots, begin, end):
     """Freed slots become the identity again."""
     for n in range(begin, end):

@@ -212,16 +212,12 @@ class Paging:
             levels = runs.page[slots] >> _LEVEL
             higher = np.flatnonzero(levels > level)
             begin = int(higher[-1]) + 1 if len(higher) else self._begins(key, slots) if level == 0 else 0
-            loose = slots[begin:][levels[begin:] == level]
-            loose = loose[runs.stop[loose] < closed]
-            again = False
-            while len(loose) >= 2 * FOLD:
-                first = 0 if level == 0 else int(-((runs.page[loose[0]] & _NUMBER) - 1) % FOLD)
-                group, loose = loose[first : first + FOLD], loose[first + FOLD :]
-                if len(group) < FOLD or not self._fold(key, group, level):
+            loose = begin + np.flatnonzero((levels[begin:] == level) & (runs.stop[slots[begin:]] < closed))
+            groups = _groups(loose[:-FOLD], (runs.page[slots[loose[:-FOLD]]] & _NUMBER) - 1)
+            for group in groups:
+                if not self._fold(key, slots[group], level):
                     return
-                again = True
-            level += 1
+            again, level = bool(groups), level + 1
 
     def _begins(self, key: int, slots: Ints) -> int:
         """Where in a run slices may be folded: a fold after the oldest beginning of a window."""
@@ -325,6 +321,22 @@ class Paging:
                 f"the store returned {image['name']!r} when asked for {name!r}: restore it from a backup"
             )
         return image
+
+
+def _groups(places: Ints, numbers: Ints) -> list[Ints]:
+    """Which places of a run can be folded: FOLD side by side, whose pages, if they stand for any, are numbered likewise.
+
+    >>> _groups(np.array([5, 6, 7, 9]), np.array([1, 2, 3, 4])), FOLD
+    ([], 32)
+    """
+    if len(numbers) and numbers[0] < 0:  # slices that stand for no page can be folded as they come
+        numbers = np.arange(len(places))
+    begins = np.flatnonzero(numbers[: max(len(numbers) - FOLD + 1, 0)] % FOLD == 0)
+    return [
+        places[begin : begin + FOLD]
+        for begin in begins.tolist()
+        if places[begin + FOLD - 1] - places[begin] == FOLD - 1 == numbers[begin + FOLD - 1] - numbers[begin]
+    ]
 
 
 def _name(tag: int, page: int) -> str:
