@@ -103,8 +103,8 @@ def expectations(
     A window comes out when the watermark (less the lateness) makes it final. With ``late="update"`` it does
     so at once, and again when accepted rows fall into it afterwards; of kinds whose windows a row can move, those
     come out that are new, and those that are no windows any more are withdrawn. With ``early``, windows that have begun
-    and are not final are shown whenever the watermark passes a multiple of it; if an aggregate depends on the order
-    of rows, with those rows whose order is settled: no row that may still come is older.
+    and are not final are shown whenever the watermark passes a multiple of it; if an aggregate or the kind of window
+    depends on the order of rows, with those rows whose order is settled: no row that may still come is older.
     """
     bound = query.bind(schema)
     accepted, watermark = schema.empty_table(), -math.inf
@@ -188,9 +188,13 @@ def _final(rows: pa.Table, query: wr.Query, watermark: float) -> pa.Table:
 
 
 def _settled(rows: pa.Table, bound: BoundQuery, watermark: float) -> pa.Table:
-    if bound.query.late == "update" or all(monoid.commutative for monoid in bound.monoids.values()):
+    query = bound.query
+    updated = query.late == "update"
+    if all(isinstance(window, wr.TimeWindow) for _, window in query.windows) and (
+        updated or all(monoid.commutative for monoid in bound.monoids.values())
+    ):
         return rows
-    before = [bool(time < watermark - bound.query.lateness) for time in bound.times(rows)]
+    before = [bool(time < watermark - (0 if updated else query.lateness)) for time in bound.times(rows)]
     return rows.filter(pa.array(before, pa.bool_()))
 
 

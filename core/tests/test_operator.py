@@ -200,8 +200,64 @@ def test_early_results_are_what_the_window_holds_so_far(data: st.DataObject) -> 
     }
 
 
+@pytest.mark.parametrize(
+    "kind", ["session", "slide by time", "count", "count, not a multiple", "count, gaps"]
+)
+@pytest.mark.parametrize("late", ["drop", "update"])
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_early_results_of_windows_that_follow_rows(kind: str, late: Any, data: st.DataObject) -> None:
+    """They hold the rows that the watermark has passed, and change nothing."""
+    table, window = data.draw(streams()), WINDOWS[kind]
+    asked = query(window, ["total", "last"], early=10, late=late)
+    stored, marks = data.draw(st.booleans()), sorted(data.draw(st.lists(st.integers(-60, 160), max_size=4)))
+    schema = table.schema
+    pages = MemoryPages()
+    operator = (
+        wr.Operator.open(asked, schema, pages, compiled=False)
+        if stored
+        else wr.Operator(asked, schema, compiled=False)
+    )
+    operator.process(table)
+    final, before = [], -(2**62)
+    for mark in [*marks, 10**6]:
+        wake, shown = operator.wake, operator.advance(mark)
+        assert shown.num_rows == 0 or (wake is not None and wake <= mark)
+        emission = np.array(shown.column("emission").to_pylist())
+        final.append(shown.filter(pa.array(emission == "final")))
+        settled = table.filter(pa.array(np.asarray(table.column("ts")) < mark))
+        everything = oracle.evaluate(settled, asked).to_pylist() + _begun(settled, window)
+        known = {_window(row) for table in final for row in table.to_pylist()}
+        expected = [{**row, "emission": "early"} for row in everything if _window(row) not in known]
+        early = shown.filter(pa.array(emission == "early")).to_pylist()
+        assert sorted(map(repr, early)) == sorted(map(repr, expected if mark // 10 != before // 10 else []))
+        before = mark
+        if stored:
+            operator.commit()
+    final.append(operator.flush())
+    assert asked.bind(schema).sort(pa.concat_tables(final)).equals(oracle.evaluate(table, asked))
+
+
+def _begun(settled: pa.Table, window: Any) -> list[dict[str, Any]]:
+    """Count windows that are not full, from the definition."""
+    found: list[dict[str, Any]] = []
+    for key in set(settled.column("k").to_pylist()) if isinstance(window, wr.CountWindow) else ():
+        rows = [row for row in settled.sort_by("ts").to_pylist() if row["k"] == key]
+        for start in range(0, len(rows), window.slide):
+            total = [row["i"] for row in rows[start:] if row["i"] is not None]
+            last = [row["x"] for row in rows[start:] if row["x"] is not None]
+            if (end := start + window.range) > len(rows):
+                found.append(
+                    {
+                        "k": key, "window_start": start, "window_end": end,
+                        "total": sum(total) if total else None, "last": last[-1] if last else None,
+                    }
+                )  # fmt: skip
+    return found
+
+
 def _window(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(value for name, value in row.items() if name not in ("total", "n", "emission"))
+    return tuple(value for name, value in row.items() if name not in ("total", "n", "last", "emission"))
 
 
 def test_wake_is_never_after_the_next_window() -> None:

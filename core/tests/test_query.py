@@ -22,7 +22,15 @@ from windrow.errors import (
     WindrowError,
 )
 from windrow.query import Query
-from windrow.windows import CountWindow, DeltaWindow, PolicyWindow, SessionWindow, SlideByTime, TimeWindow
+from windrow.windows import (
+    CountWindow,
+    DeltaWindow,
+    PolicyWindow,
+    SessionWindow,
+    SlideByTime,
+    SlideByTuple,
+    TimeWindow,
+)
 
 HOUR = TimeWindow("1h", "1s")
 SCHEMA = pa.schema(
@@ -107,6 +115,11 @@ def test_every_part_counts(changes):
         ({"lateness": float("inf")}, DurationError, "lateness: inf is not finite"),
         ({"early": "0s"}, QueryError, "early has to be longer than zero"),
         ({"early": True}, DurationError, "early: True"),
+        (
+            {"early": "1s", "window": SlideByTuple("1m", 3)},
+            QueryError,
+            "SlideByTuple begins where .* leave early",
+        ),
         ({"late": "keep"}, QueryError, "late has to be 'drop', 'side' or 'update', not 'keep'"),
     ],
 )

@@ -54,6 +54,8 @@ class Discipline:
     """
 
     ordered: ClassVar[bool] = True
+    waits_for_rows: ClassVar[bool] = False
+    """Whether a window that has begun may stay unfinished whatever the watermark is."""
     first_window: ClassVar[int] = UNSET
     windows = 1
     stamps: Any = np.int64
@@ -100,7 +102,16 @@ class Discipline:
     def begun(self, keys: Ints, time: int) -> Iterator[Due]:
         """Windows that are not due, but begin before this time, with their results so far. Nothing
         changes."""
-        raise NotImplementedError
+        slides, wake, counters = self.state.slides, self.wake, self.counters
+        self.state.slides = Slides(*(array.copy() for array in slides))
+        self.counters = {name: counter.copy() for name, counter in counters.items()}
+        yield from self.unfinished(keys, time)
+        slides.front[:] = NONE  # their lcs and csa have been used: they are computed anew for the next window
+        self.state.slides, self.wake, self.counters = slides, wake, counters
+
+    def unfinished(self, keys: Ints, time: int) -> Iterator[Due]:
+        """What :meth:`begun` gives, at the cost of what the windows need to go on."""
+        return self.due(keys, FOREVER)
 
     def evict(self, keys: Ints, watermark: int) -> None:
         """Free the slices that no window at or after this watermark needs."""
@@ -192,16 +203,10 @@ class InTime(_Sliced):
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         return self.due_below(keys, np.array([watermark], dtype=np.int64))
 
-    def begun(self, keys: Ints, time: int) -> Iterator[Due]:
-        slides, wake = self.state.slides, self.wake
-        self.state.slides = Slides(*(array.copy() for array in slides))
-        for due in self.due_below(keys, np.array([FOREVER], dtype=np.int64)):
+    def unfinished(self, keys: Ints, time: int) -> Iterator[Due]:
+        for due in super().unfinished(keys, time):
             begun = -((due.start - time) // self.every[due.which])
             yield due.cut(np.minimum(due.times, begun))
-        slides.front[:] = (
-            NONE  # lcs and csa have been used for these windows: they are computed anew for the next
-        )
-        self.state.slides, self.wake = slides, wake
 
     def span(self, keys: Ints) -> tuple[int, int]:
         """From the earliest end of a window that is not final to the latest."""
@@ -225,6 +230,7 @@ class InCount(_Sliced):
     key."""
 
     first_window = 0
+    waits_for_rows = True
 
     def take(self, rows: Rows) -> Ints:
         position = np.empty(len(rows.times), dtype=np.int64)
@@ -234,6 +240,9 @@ class InCount(_Sliced):
     def due(self, keys: Ints, watermark: int) -> Iterator[Due]:
         yield from self.due_below(keys, _per_key(self.counter("seen")))
         self.wake = FOREVER
+
+    def unfinished(self, keys: Ints, time: int) -> Iterator[Due]:
+        return self.due_below(keys, np.array([FOREVER], dtype=np.int64))
 
     def closed(self, key: int, reached: int) -> int:
         if self.bound.query.late == "update":  # a draft reads all slices

@@ -56,6 +56,13 @@ class Draft:
         before, self.watermark = self.watermark, watermark
         return self._show(self._slide(before), "final")
 
+    def unfinished(self) -> pa.Table:
+        """Results so far of the windows that have begun and are not due."""
+        self._ensure_keys()
+        ahead = self.ahead
+        begun = list(ahead._discipline.begun(self.keys.order, self.watermark))
+        return answer(self.bound, self.keys, begun, "early", ahead._state.kernels, ahead._pool)
+
     def settle(self, found: list[Due]) -> None:
         """The operator has made these windows: no late row can move them."""
         self._ensure_keys()

@@ -333,7 +333,8 @@ class Operator:
         due = [self._discipline.wake] if self._discipline.wake < FOREVER else []
         due += [] if self._waiting.earliest is None else [self._waiting.earliest + 1]
         early = self.query.early
-        if early is not None and due and -FOREVER < self.watermark < FOREVER:
+        begun = bool(due) or (self._discipline.waits_for_rows and bool(self._state.runs.held.any()))
+        if early is not None and begun and -FOREVER < self.watermark < FOREVER:
             due.append((self.watermark // early + 1) * early - behind)
         drafted = [] if self._draft is None else self._draft.due()
         return min([*(time + behind for time in due), *drafted], default=None)
@@ -480,6 +481,8 @@ class Operator:
 
     def _unfinished(self) -> pa.Table:
         """Results so far of the windows that have begun and are not final."""
+        if self._draft is not None:
+            return self._draft.unfinished()
         begun = list(self._discipline.begun(self._keys.order, self.watermark))
         if self._chosen is not None:
             self._chosen.held.clear()  # it has seen slices that may still change

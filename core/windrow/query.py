@@ -34,7 +34,7 @@ from windrow.aggregates.algebra import Aggregate, aggregate_from_dict
 from windrow.bound import BoundQuery
 from windrow.durations import Duration
 from windrow.errors import QueryError
-from windrow.windows import TimeWindow, Window
+from windrow.windows import DeltaWindow, PolicyWindow, SlideByTuple, TimeWindow, Window
 
 if TYPE_CHECKING:
     from windrow.algorithms import Algorithm
@@ -141,9 +141,10 @@ class Query:
             raise QueryError(f"lateness cannot be negative, as {durations.format(self.lateness)!r} is")
         if self.early is not None and self.early <= 0:
             raise QueryError(f"early has to be longer than zero, not {durations.format(self.early)!r}")
-        if self.early is not None and not all(isinstance(window, TimeWindow) for _, window in self.windows):
+        if self.early is not None and isinstance(self.window, SlideByTuple | DeltaWindow | PolicyWindow):
             raise QueryError(
-                f"early results need a TimeWindow, not {type(self.window).__name__}; leave early out"
+                f"a {type(self.window).__name__} begins where the row that ends it says, so there is no result before "
+                "that; leave early out"
             )
         if self.late not in get_args(Late):
             raise QueryError(f"late has to be 'drop', 'side' or 'update', not {self.late!r}")
