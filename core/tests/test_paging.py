@@ -10,18 +10,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from scenarios import AGGREGATES, SCHEMA, WINDOWS, query
+from scenarios import AGGREGATES, SCHEMA, WINDOWS, dominated, feed, query
 
 import windrow as wr
 from windrow import errors, oracle
 from windrow.state import paging
 from windrow.state.pages import HEADER, MemoryPages
 
+
+def forty(window: Any) -> bool:
+    return bool(window.n <= 40)
+
+
 LONG = [
     wr.TimeWindow(200, 5),
     wr.TimeWindow(71, 3, 1),
     wr.CountWindow(40, 3),
     [wr.TimeWindow(100, 5), wr.TimeWindow(70, 3, 1)],
+    wr.SlideByTuple(200, 3),
+    wr.SlideByTime(40, 15),
+    wr.DeltaWindow("d", 150, 10),
+    wr.PolicyWindow(valid=forty),
+    wr.PolicyWindow(valid=forty, evict=dominated),
 ]
 
 
@@ -174,6 +184,86 @@ def test_a_commit_writes_what_is_new_not_the_window() -> None:
         assert reopened._state.runs.held.sum() < 2000, "most slices are not in memory"
     assert written[2**17] <= 64 * 1024
     assert written[2**17] <= 1.5 * written[2**10]
+
+
+KINDS = {
+    "count": lambda rows: wr.CountWindow(rows, 1),
+    "slide by tuple": lambda rows: wr.SlideByTuple(10 * rows, 7),
+    "slide by time": lambda rows: wr.SlideByTime(rows, 100),
+    "delta": lambda rows: wr.DeltaWindow("ts", 10 * rows, 50),
+}
+
+
+@pytest.mark.parametrize("late", ["drop", "update"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_the_window_a_commit_writes_what_is_new(kind: str, late: Any) -> None:
+    schema, written = pa.schema({"ts": pa.int64(), "x": pa.float64()}), {}
+    for rows in (2**10, 2**14):
+        asked = wr.Query(window=KINDS[kind](rows), aggregates={"peak": wr.Max("x")}, late=late, lateness=200)
+        store = MemoryPages()
+        operator = wr.Operator.open(asked, schema, store)
+        for begin in range(0, 10 * (rows + 4000), 10_000):
+            times = begin + 10 * np.arange(1000)
+            operator.process(pa.table({"ts": times, "x": np.sin(times)}))
+            operator.advance(begin + 10_000)
+            written[rows] = operator.commit()
+            if begin % 50_000 == 0:
+                operator = wr.Operator.open(asked, schema, store)
+        assert operator._state.runs.held.sum() < 2500, "most slices are not in memory"
+    assert written[2**14] <= 64 * 1024
+    assert written[2**14] <= 1.5 * written[2**10]
+
+
+@pytest.mark.parametrize("window", [w for w in LONG if not isinstance(w, list | wr.TimeWindow)], ids=repr)
+@given(data=st.data())
+@settings(max_examples=8, deadline=None)
+def test_late_rows_move_windows_over_folded_slices(window: Any, data: st.DataObject) -> None:
+    asked = query(window, ["total", "last"], late="update", lateness=data.draw(st.sampled_from([10, 60])))
+    random, store = np.random.default_rng(data.draw(st.integers(0, 2**16))), MemoryPages()
+    default, paging.FOLD = paging.FOLD, data.draw(st.sampled_from([2, 3]))
+    stream: list[tuple[Any, ...]] = []
+    there: list[str] = []
+    folded = 0
+    try:
+        operator = wr.Operator.open(asked, SCHEMA, store, compiled=False)
+        for begin in range(0, 240, 40):
+            times = begin + random.integers(-30, 40, 40)
+            columns = {"k": ["a"] * 40, "ts": times, "x": random.random(40), "i": random.integers(-5, 5, 40)}
+            stream.append(("rows", pa.table({**columns, "d": times // 2}).cast(SCHEMA)))
+            stream.append(("watermark", begin + 30) if begin < 200 else ("flush",))
+            for event in stream[-2:]:
+                for row in feed(operator, event).to_pylist():
+                    emission, shown = row.pop("emission"), repr(row)
+                    there.remove(shown) if emission == "withdrawn" else there.append(shown)
+            operator.commit()
+            folded += any(name[0].isdigit() for name in store.held)
+            if data.draw(st.booleans()):
+                operator = wr.Operator.open(asked, SCHEMA, store, compiled=False)
+    finally:
+        paging.FOLD = default
+    final, _ = oracle.evaluate_stream(stream, asked)
+    assert sorted(there) == sorted(map(repr, final.drop_columns(["emission"]).to_pylist()))
+    assert folded
+
+
+def test_a_store_that_fails_when_windows_are_due_leaves_no_gap() -> None:
+    class Lost(MemoryPages):
+        lost = False
+
+        def get(self, names: Any) -> dict[str, bytes]:
+            if self.lost:
+                raise errors.StoreError("no route to the store")
+            return super().get(names)
+
+    operator, _ = _filled(2**10, store := Lost())
+    store.lost = True
+    with pytest.raises(errors.StoreError, match="no route"):
+        operator.flush()
+    store.lost = False
+    for call in (operator.flush, operator.commit):
+        with pytest.raises(errors.StoreError, match="open the operator again"):
+            call()
+    assert wr.Operator.open(operator.query, pa.schema({"ts": pa.int64(), "x": pa.float64()}), store).flush()
 
 
 @pytest.mark.parametrize("damage", ["stale leaf", "flipped byte", "lost page", "another query"])

@@ -117,6 +117,10 @@ class Discipline:
         """Free the slices that no window at or after this watermark needs."""
         raise NotImplementedError
 
+    def closed(self, key: int, reached: int) -> Any:
+        """Slices of this key before here take no more rows, and no window will end inside them."""
+        return -FOREVER
+
     def restored(self) -> None:
         """Called once after the state was loaded from a snapshot."""
 
@@ -172,10 +176,6 @@ class _Sliced(Discipline):
 
         yield from state.shared(due, keys)
         self.wake = min(int(wake[0]) for wake in wakes)
-
-    def closed(self, key: int, reached: int) -> int:
-        """Slices of this key before here take no more rows, and no window will end inside them."""
-        raise NotImplementedError
 
     def evict(self, keys: Ints, watermark: int) -> None:
         evict = self.state.kernels.evict_slices
@@ -245,8 +245,6 @@ class InCount(_Sliced):
         return self.due_below(keys, np.array([FOREVER], dtype=np.int64))
 
     def closed(self, key: int, reached: int) -> int:
-        if self.bound.query.late == "update":  # a draft reads all slices
-            return -FOREVER
         seen = int(self.counter("seen")[key])
         return max(
             int(seen - (seen - at) % every) for every, at in zip(self.cut_every, self.cut_at, strict=True)
@@ -295,6 +293,9 @@ class _EachRow(Discipline):
     def stamps_of(self, rows: Rows) -> NDArray[Any]:
         return rows.times
 
+    def closed(self, key: int, reached: int) -> Any:
+        return np.inf
+
 
 class ByTuple(_EachRow):
     """Slide-by-tuple: every so many rows, a length of time."""
@@ -334,21 +335,16 @@ class ByTime(_EachRow):
         held = self.counter("held")
         yield from state.due(
             lambda windows, begin: plan(
-                state.runs,
-                state.slides,
-                windows,
-                keys,
-                watermark,
-                window.range,
-                window.slide,
-                window.offset,
-                held,
-                begin,
-                wake,
+                state.runs, state.slides, windows, keys, watermark, window.range, window.slide, window.offset,
+                held, state.fold, begin, wake,
             ),
             len(keys),
-        )
+        )  # fmt: skip
         self.wake = int(wake[0])
+
+    def closed(self, key: int, reached: int) -> Any:
+        back = self.state.slides.back[0, key]
+        return -FOREVER if back == NONE else self.state.runs.stamp[back]
 
     def evict(self, keys: Ints, watermark: int) -> None:
         self.state.evict(lambda runs, slides: self.state.kernels.evict_before_lo(runs, slides, keys))
@@ -420,22 +416,18 @@ class ByPolicy(_EachRow):
 
     def _enforce(self, key: int, newest: int) -> Due:
         window, state = self.window, self.state
-        runs, slides = state.runs, state.slides
-        oldest = int(slides.lo[0, key])
+        oldest = int(state.slides.lo[0, key])
         if oldest == NONE:
-            oldest = int(runs.first[key])
+            oldest = int(state.runs.first[key])
         before = found = self._query(key, oldest, newest)
-        candidates: list[int] = []
+        candidate = [tower.monoid.identity for tower in state.towers]
         while oldest != newest and window.valid is not None and not window.valid(_named(found)):
-            candidates.append(oldest)
+            candidate = self._extended(candidate, oldest)
             oldest = self._leave(key, oldest)
             found = self._query(key, oldest, newest)
-        candidate = [tower.monoid.identity for tower in state.towers]
-        for slot in candidates:
-            candidate = self._extended(candidate, slot)
         while oldest != newest and window.evict is not None:
             more = self._extended(candidate, oldest)
-            after = self._peek(key, int(runs.follower[oldest]), newest)
+            after = self._peek(key, int(state.runs.follower[oldest]), newest)
             if not window.evict(self._result(more), _named(after), _named(before)):
                 break
             candidate = more
@@ -470,6 +462,9 @@ class ByPolicy(_EachRow):
         return peeked
 
     def _extended(self, candidate: list[Any], slot: int) -> list[Any]:
+        """With the partials of the oldest slice, which then stands for no page."""
+        while self.state.runs.page[slot] and self.state.unfold is not None:
+            self.state.unfold(slot)
         towers = self.state.towers
         return [t.monoid.combine(c, t.partial(slot)) for t, c in zip(towers, candidate, strict=True)]
 

@@ -24,6 +24,7 @@ from windrow.state.image import image_of, load_image
 
 if TYPE_CHECKING:
     from windrow.operator import Operator
+    from windrow.state.paging import Paging
 
 
 class Shown(NamedTuple):
@@ -46,6 +47,8 @@ class Draft:
         self.bound, self.state, self.discipline = operator._bound, operator._state, operator._discipline
         self.keys, self.waiting, self.ahead = operator._keys, operator._waiting, ahead
         ahead._keys = self.keys
+        self.paging: Paging | None = None
+        """Where slices of the operator are that it does not hold."""
         self.watermark = -FOREVER
         self.shown: list[Shown] = []
         self.settled = self.made = np.zeros(0, dtype=np.int64)
@@ -98,6 +101,8 @@ class Draft:
         for counter in discipline.counted().values():
             counter[..., keys] = 0
         load_image(image_of(self.state, self.discipline, self.keys, keys), state, discipline, self.keys)
+        if self.paging is not None:
+            self.paging.unfold_copies(state, keys)
         self.made[keys] = self.settled[keys]
         wake = discipline.wake
         found = self._slide(-FOREVER, keys)

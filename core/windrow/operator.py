@@ -255,6 +255,8 @@ class Operator:
         operator = cls(query, schema, compiled=compiled, threads=threads)
         state, found, keys = operator._state, operator._discipline, operator._keys
         operator._paging = paging = Paging(pages, query.fingerprint, state, found, keys)
+        if operator._draft is not None:
+            operator._draft.paging = paging
         header = pages.get([HEADER]).get(HEADER)
         if header is not None:
             image = snapshot.read(decompress(header), query.fingerprint, query.described)

@@ -166,6 +166,8 @@ class State:
         self.slide: Callable[[State, Windows, int], Results] | None = None
         """How due windows get their results, if not tower by tower."""
         self.unfold: Callable[[int], None] | None = None
+        self.fold = 1
+        """How many slices one stands for that was folded once."""
         self.freed: Callable[[Ints], None] | None = None
         self.runs = Runs(
             stamp=np.empty(0, stamps), stop=np.empty(0, stamps), follower=_none(0), leader=_none(0),
@@ -301,6 +303,53 @@ class State:
         """Free all slices of these keys."""
         release = self.kernels.release
         self.evict(lambda runs, slides: release(runs, keys))
+
+    def give_back(self, slots: Ints) -> None:
+        """Slots that are in no run any more."""
+        runs = self.runs
+        top = int(runs.meta[0])
+        runs.page[slots] = 0
+        runs.free[top : top + len(slots)] = slots
+        runs.meta[0] = top + len(slots)
+        for tower in self.towers:
+            tower.kernels.wipe(tower.parts, runs.free, top, top + len(slots))
+
+    def unfolded(self, key: int, slot: int, slots: Ints) -> Ints:
+        """Let slices, which are in no run yet, take the place of the one that stands for them; where they are then.
+
+        The first of them gets its slot: what points to the beginning stays right.
+        """
+        runs, slides = self.runs, self.slides
+        covered = [
+            slides.front[w, key] != NONE and runs.stamp[slot] <= runs.stamp[slides.front[w, key]]
+            for w in range(self.windows)
+        ]
+        newer = int(runs.follower[slot])
+        beyond = [newer if covered[w] and slides.front[w, key] != slot else NONE for w in range(self.windows)]
+        placed: Ints = np.append(slot, slots[1:])
+        for array in (
+            runs.stamp,
+            runs.stop,
+            runs.page,
+            *(part for tower in self.towers for part in tower.parts),
+        ):
+            array[slot] = array[slots[0]]
+        self.give_back(slots[:1])
+        runs.follower[placed[:-1]], runs.leader[placed[1:]] = placed[1:], placed[:-1]
+        runs.follower[placed[-1]] = newer
+        if newer == NONE:
+            runs.last[key] = placed[-1]
+        else:
+            runs.leader[newer] = placed[-1]
+        runs.held[key] += len(placed) - 1
+        for which in range(self.windows):
+            for pointer in (slides.front, slides.back):
+                if pointer[which, key] == slot:
+                    pointer[which, key] = placed[-1]
+            if covered[which]:
+                for tower in self.towers:
+                    tower.kernels.unfold(tower.parts, tower.lcs, placed, beyond[which], which * self.slots)
+        return placed
 
     def run(self, key: int) -> Ints:
         """The slots of a key, oldest first."""

@@ -15,6 +15,10 @@ UNFOLD = -2
 """A plan stopped because a window begins inside a slice that stands for a page: unfold it, and plan on."""
 
 
+LEVEL = 48
+"""A page is its level << 48 | its number + 1. One of level n stands for FOLD ** n slices."""
+
+
 class Runs(NamedTuple):
     """The slices of all keys."""
 

@@ -9,7 +9,7 @@ stopped, and is called again.
 
 from __future__ import annotations
 
-from windrow.kernels.layout import NONE, UNFOLD, UNSET
+from windrow.kernels.layout import LEVEL, NONE, UNFOLD, UNSET
 
 
 def append(runs, key, after, stamp):
@@ -264,6 +264,9 @@ def plan_tuple_slides(runs, slides, windows, order, keys, times, position, slot,
         if p == NONE:
             p = runs.first[key]
         while runs.stamp[p] <= end - length:
+            if runs.page[p] != 0 and runs.stop[p] > end - length:
+                slides.lo[0, key] = p
+                return (n, count) if count > 0 else (UNFOLD, p)
             pass_by(slides, 0, key, p)
             p = runs.follower[p]
         h = slot[row]
@@ -273,9 +276,11 @@ def plan_tuple_slides(runs, slides, windows, order, keys, times, position, slot,
     return len(order), count
 
 
-def plan_time_slides(runs, slides, windows, key_order, watermark, length, every, offset, held, begin, wake):
-    """Slide-by-time: at every boundary that follows new rows, the last ``length`` rows. ``held`` counts lo …
-    back."""
+def plan_time_slides(
+    runs, slides, windows, key_order, watermark, length, every, offset, held, fold, begin, wake
+):
+    """Slide-by-time: at every boundary that follows new rows, the last ``length`` rows. ``held`` counts the rows lo …
+    back; a slice that stands for a page has ``fold`` to the power of its level."""
     count = 0
     for position in range(begin, len(key_order)):
         key = key_order[position]
@@ -291,14 +296,19 @@ def plan_time_slides(runs, slides, windows, key_order, watermark, length, every,
             p = slides.lo[0, key]
             if p == NONE:
                 p = h
-            held[key] += 1
+            more = 1
             while runs.follower[h] != NONE and runs.stamp[runs.follower[h]] < end:
                 h = runs.follower[h]
-                held[key] += 1
-            while held[key] > length:
+                more += 1
+            while held[key] + more > length:
+                leaving = fold ** (runs.page[p] >> LEVEL)
+                if held[key] + more - leaving < length:
+                    slides.lo[0, key] = p
+                    return (position, count) if count > 0 else (UNFOLD, p)
                 pass_by(slides, 0, key, p)
                 p = runs.follower[p]
-                held[key] -= 1
+                held[key] -= leaving
+            held[key] += more
             count = emit(windows, count, slides, key, 0, runs.stamp[p], end, p, h, 1)
             h = runs.follower[h]
     return len(key_order), count
@@ -324,14 +334,17 @@ def plan_deltas(runs, slides, windows, order, keys, values, slot, length, every,
         if value - trigger[1, key] > every:
             if count == len(windows.key):
                 return n, count
-            trigger[1, key] = value
             h = runs.leader[slot[row]]
             p = slides.lo[0, key]
             if p == NONE:
                 p = runs.first[key]
             while p != slot[row] and runs.stamp[p] < value - length:
+                if runs.page[p] != 0 and runs.stop[p] >= value - length:
+                    slides.lo[0, key] = p
+                    return (n, count) if count > 0 else (UNFOLD, p)
                 pass_by(slides, 0, key, p)
                 p = runs.follower[p]
+            trigger[1, key] = value
             if p != slot[row]:
                 count = emit(windows, count, slides, key, 0, value - length, value, p, h, 1)
             else:

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from windrow.disciplines import Discipline, _Sliced
+from windrow.disciplines import Discipline
 from windrow.errors import CorruptSnapshot, StoreError
-from windrow.kernels.layout import NONE
+from windrow.kernels.layout import LEVEL, NONE
 from windrow.keys import Keys
 from windrow.runs import Ints, State
 from windrow.state import snapshot
@@ -40,7 +40,7 @@ FOLD = 32
 """How many slices are folded into one."""
 LEAF = 32
 """How many keys share a leaf."""
-_LEVEL, _NUMBER = 48, (1 << 48) - 1  # a page is its level << 48 | its number + 1
+_NUMBER = (1 << LEVEL) - 1
 
 
 class Paging:
@@ -60,10 +60,17 @@ class Paging:
         self.thinned: set[int] = set()  # leaves that lost a key
         self.put: dict[str, bytes] = {}
         self.delete: set[str] = set()
-        state.unfold, state.freed = self.unfold, self.freed
+        self.broken = False
+        """Reading failed in the middle of something."""
+        state.unfold, state.freed, state.fold = self.unfold, self.freed, FOLD
 
     def touch(self, numbers: Iterable[int]) -> None:
         """The state of these keys changed."""
+        if self.broken:
+            raise StoreError(
+                "the store failed when windows were due, so some of them are missing here: open the operator again, and "
+                "it goes on from its last commit"
+            )
         self.dirty.update(numbers)
 
     def forget(self, numbers: Ints) -> None:
@@ -103,6 +110,7 @@ class Paging:
     ) -> int:
         """Write what changed, all at once; returns the number of bytes. After an error the same commit can
         be tried again."""
+        self.touch(())
         self._fold_long_runs(reached)
         number = self.commits + 1
         put = {**self.put, **more}
@@ -127,53 +135,39 @@ class Paging:
         return sum(map(len, put.values()))
 
     def unfold(self, slot: int) -> None:
-        """Put the slices of a page where the one is that stands for it."""
-        state = self.state
-        key = self.owner.pop(slot)
-        name = _name(int(self._tags()[key]), int(state.runs.page[slot]))
-        blob = self.put.pop(name, None)
-        image = self._read(self.pages.get([name]) if blob is None else {name: blob}, name)
-        if blob is None:
+        """Put the slices of a page where the one is that stands for it; the page goes."""
+        key = self.owner[slot]
+        name = self._page(key, int(self.state.runs.page[slot]))
+        image = self._fetched([name])[name]
+        if self.put.pop(name, None) is None:
             self.delete.add(name)
-        slots = load_slices(image, state)
-        runs, slides = state.runs, state.slides
-        covered = [
-            slides.front[w, key] != NONE and runs.stamp[slot] <= runs.stamp[slides.front[w, key]]
-            for w in range(state.windows)
-        ]
-        newer = int(runs.follower[slot])
-        beyond = [
-            newer if covered[w] and slides.front[w, key] != slot else NONE for w in range(state.windows)
-        ]
-        placed = np.append(
-            slot, slots[1:]
-        )  # the first slice takes the slot of the folded one: what points there stays right
-        runs.stamp[slot], runs.stop[slot], runs.page[slot] = (
-            runs.stamp[slots[0]],
-            runs.stop[slots[0]],
-            runs.page[slots[0]],
-        )
-        for tower in state.towers:
-            for part in tower.parts:
-                part[slot] = part[slots[0]]
-        self._free(slots[:1])
+        del self.owner[slot]
+        placed = self.state.unfolded(key, slot, load_slices(image, self.state))
         self._own(key, placed)
-        runs.follower[placed[:-1]], runs.leader[placed[1:]] = placed[1:], placed[:-1]
-        runs.follower[placed[-1]] = newer
-        if newer == NONE:
-            runs.last[key] = placed[-1]
-        else:
-            runs.leader[newer] = placed[-1]
-        runs.held[key] += len(placed) - 1
-        for which in range(state.windows):
-            for pointer in (slides.front, slides.back):
-                if pointer[which, key] == slot:
-                    pointer[which, key] = placed[-1]
-            if covered[which]:
-                for tower in state.towers:
-                    tower.kernels.unfold(tower.parts, tower.lcs, placed, beyond[which], which * state.slots)
         self.discipline.rearranged(key, gone=placed[:0], new=placed)
         self.touch([key])
+
+    def unfold_copies(self, state: State, keys: Ints) -> None:
+        """In another state, which has copies of some runs, put slices where one stands for a page; the pages stay."""
+        left = [(key, slot) for key in keys.tolist() for slot in state.run(key).tolist()]
+        while left := [(key, slot) for key, slot in left if state.runs.page[slot]]:
+            names = [self._page(key, int(state.runs.page[slot])) for key, slot in left]
+            images = self._fetched(names)
+            below = []
+            for (key, slot), name in zip(left, names, strict=True):
+                placed = state.unfolded(key, slot, load_slices(images[name], state))
+                below += [(key, each) for each in placed.tolist()]
+            left = below
+
+    def _fetched(self, names: list[str]) -> dict[str, dict[str, Any]]:
+        """Pages that are to be written, or are in the store."""
+        stored = [name for name in names if name not in self.put]
+        try:
+            found = {**(self.pages.get(stored) if stored else {}), **self.put}
+            return {name: self._read(found, name) for name in names}
+        except Exception:
+            self.broken = True
+            raise
 
     def unfold_all(self) -> None:
         """Have every slice in memory."""
@@ -191,25 +185,24 @@ class Paging:
         name = _name(tag, page)
         if self.put.pop(name, None) is None:
             self.delete.add(name)
-        level, number = page >> _LEVEL, (page & _NUMBER) - 1
+        level, number = page >> LEVEL, (page & _NUMBER) - 1
         if level > 1:
             for below in range(number * FOLD, (number + 1) * FOLD):
-                self._drop(tag, (level - 1) << _LEVEL | below + 1)
+                self._drop(tag, (level - 1) << LEVEL | below + 1)
 
     def _fold_long_runs(self, reached: int) -> None:
-        if isinstance(self.discipline, _Sliced):
-            held = self.state.runs.held
-            for key in sorted(key for key in self.dirty if held[key] > 4 * FOLD):
-                self._tag(key)
-                self._fold_run(key, self.discipline.closed(key, reached))
+        held = self.state.runs.held
+        for key in sorted(key for key in self.dirty if held[key] > 4 * FOLD):
+            self._tag(key)
+            self._fold_run(key, self.discipline.closed(key, reached))
 
-    def _fold_run(self, key: int, closed: int) -> None:
+    def _fold_run(self, key: int, closed: Any) -> None:
         """Fold slices that lie before ``closed``, then folded ones, while there are two folds of them."""
         runs = self.state.runs
         level, again = 0, True
         while again:
             slots = self.state.run(key)
-            levels = runs.page[slots] >> _LEVEL
+            levels = runs.page[slots] >> LEVEL
             higher = np.flatnonzero(levels > level)
             begin = int(higher[-1]) + 1 if len(higher) else self._begins(key, slots) if level == 0 else 0
             loose = begin + np.flatnonzero((levels[begin:] == level) & (runs.stop[slots[begin:]] < closed))
@@ -236,12 +229,14 @@ class Paging:
             self._made()[key] += 1
         else:
             number = ((int(runs.page[first]) & _NUMBER) - 1) // FOLD
-        page = (level + 1) << _LEVEL | number + 1
-        name = _name(int(self._tags()[key]), page)
+        page = (level + 1) << LEVEL | number + 1
+        name = self._page(key, page)
         self.put[name] = self.written(name, slices_of(state, slots))
         for which in range(state.windows):
-            if slides.front[which, key] in slots[:-1] or slides.back[which, key] in slots[:-1]:
-                slides.front[which, key] = slides.back[which, key] = NONE  # computed anew at the next window
+            if slides.back[which, key] in slots[:-1]:
+                slides.back[which, key] = NONE
+            if slides.front[which, key] in slots[:-1] or slides.back[which, key] == NONE:
+                slides.front[which, key] = NONE  # lcs is computed anew at the next window
             for pointer in (slides.front, slides.back):
                 if pointer[which, key] == last:
                     pointer[which, key] = first
@@ -259,17 +254,11 @@ class Paging:
         for slot in rest.tolist():
             self.owner.pop(slot, None)
         self.discipline.rearranged(key, gone=rest, new=slots[:1])
-        self._free(rest)
+        state.give_back(rest)
         return True
 
-    def _free(self, slots: Ints) -> None:
-        runs = self.state.runs
-        top = int(runs.meta[0])
-        runs.page[slots] = 0
-        runs.free[top : top + len(slots)] = slots
-        runs.meta[0] = top + len(slots)
-        for tower in self.state.towers:
-            tower.kernels.wipe(tower.parts, runs.free, top, top + len(slots))
+    def _page(self, key: int, page: int) -> str:
+        return _name(int(self._tags()[key]), page)
 
     def _own(self, key: int, slots: Ints) -> None:
         for slot in slots[self.state.runs.page[slots] != 0].tolist():
@@ -340,7 +329,7 @@ def _groups(places: Ints, numbers: Ints) -> list[Ints]:
 
 
 def _name(tag: int, page: int) -> str:
-    return f"{tag}.{page >> _LEVEL}.{(page & _NUMBER) - 1}"
+    return f"{tag}.{page >> LEVEL}.{(page & _NUMBER) - 1}"
 
 
 def _fitted(array: Ints, length: int, fill: int) -> Ints:
