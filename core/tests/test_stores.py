@@ -263,6 +263,29 @@ def test_a_redis_that_stalls(redis_server: subprocess.Popen[bytes], expected: di
         assert output == expected
 
 
+def test_pages_are_read_ahead_from_redis(redis_server: subprocess.Popen[bytes]) -> None:
+    """A window of many pages slides over them without waiting for the server."""
+    asked = wr.Query(window=wr.TimeWindow(20_000, 1), aggregates={"n": wr.Count(), "m": wr.Max("ts")})
+    schema, memory = pa.schema({"ts": pa.int64()}), wr.Operator(asked, pa.schema({"ts": pa.int64()}))
+    with RedisPages(f"redis://127.0.0.1:{redis_server.port}/0", uuid.uuid4().hex) as pages:  # type: ignore[attr-defined]
+        read, waited = pages._read, []
+        pages._read = lambda names: (  # type: ignore[method-assign]
+            waited.extend(names if threading.current_thread() is threading.main_thread() else ())
+            or read(names)
+        )
+        operator = wr.Operator.open(asked, schema, pages)
+        for begin in range(0, 30_000, 30):
+            rows = pa.table({"ts": range(begin, begin + 30)})
+            for each in (operator, memory):
+                each.process(rows)
+            assert operator.advance(begin + 30).equals(memory.advance(begin + 30))
+            operator.commit()
+        evicted = (30_000 - 20_000) // 32
+        assert len([name for name in waited if name[0].isdigit()]) < evicted / 4, (
+            "most pages came in the background"
+        )
+
+
 # A process that is killed.
 
 

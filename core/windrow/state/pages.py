@@ -15,7 +15,7 @@ HEADER = "header"
 
 
 class Pages(Protocol):
-    """A store of pages."""
+    """A store of pages. One that has ``prefetch(names)`` too is told which pages :meth:`get` will want soon."""
 
     def get(self, names: Iterable[str]) -> Mapping[str, bytes]:
         """The pages of these names; a name that is not there is left out. Called with few names, when they

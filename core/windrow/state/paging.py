@@ -40,6 +40,8 @@ FOLD = 32
 """How many slices are folded into one."""
 LEAF = 32
 """How many keys share a leaf."""
+AHEAD = 256
+"""Of how many keys a commit has pages read ahead: they wait in memory until their windows reach them."""
 _NUMBER = (1 << LEVEL) - 1
 
 
@@ -131,8 +133,25 @@ class Paging:
         )
         self.pages.commit(put, sorted(delete - set(put)))
         self.commits, self.leaves = number, leaves
+        self._look_ahead()
         self.put, self.delete, self.dirty, self.thinned = {}, set(), set(), set()
         return sum(map(len, put.values()))
+
+    def _look_ahead(self) -> None:
+        """Have the pages read that the windows of changed keys will reach next, if the store reads in the background."""
+        prefetch = getattr(self.pages, "prefetch", None)
+        if prefetch is None:
+            return
+        names, runs = [], self.state.runs
+        for key in sorted(self.dirty)[:AHEAD]:
+            slot = int(runs.first[key])
+            while slot != NONE and not runs.page[slot]:
+                slot = int(runs.follower[slot])
+            page = 0 if slot == NONE else int(runs.page[slot])
+            for level in range(page >> LEVEL, 0, -1):  # the page, its first page, and so on down to slices
+                names.append(self._page(key, page))
+                page = (level - 1) << LEVEL | ((page & _NUMBER) - 1) * FOLD + 1
+        prefetch(names)
 
     def unfold(self, slot: int) -> None:
         """Put the slices of a page where the one is that stands for it; the page goes."""

@@ -44,13 +44,17 @@ class RedisPages:
 
     def get(self, names: Iterable[str]) -> dict[str, bytes]:
         wanted = list(dict.fromkeys(names))
-        coming = {name: self._coming.pop(name) for name in wanted if name in self._coming}
-        found = self._read([name for name in wanted if name not in coming])
-        for name, future in coming.items():
-            with self._blamed("be read"):
-                pages = future.result()
-            if name in pages:
-                found[name] = pages[name]
+        found: dict[str, bytes] = {}
+        missing = []
+        for name in wanted:
+            try:
+                pages = self._coming.pop(name).result()
+                found.update(
+                    {name: pages[name]} if name in pages else {}
+                )  # others of it may have been overtaken
+            except (KeyError, StoreError):  # nobody asked for it before, or in vain
+                missing.append(name)
+        found.update(self._read(missing))
         return {name: found[name] for name in wanted if name in found}
 
     def prefetch(self, names: Iterable[str]) -> None:
