@@ -1,5 +1,5 @@
-"""``python -m benchmarks.operator``: rows per second of ``wr.aggregate`` beside Polars in the same run, and the cost of a batch into a
-window of 2**20 slices beside one of 2**10. Prints a table and writes CSV and a plot into ``benchmarks/results/operator``.
+"""``python -m benchmarks.operator``: rows per second of ``wr.aggregate`` beside Polars in the same run, the cost of a batch into a
+window of 2**20 slices beside one of 2**10, and of late rows that correct windows beside rows that windows wait for. Prints a table and writes CSV and a plot into ``benchmarks/results/operator``.
 
 Polars has two forms that come near a sliding window. ``group_by_dynamic`` gives the same windows as ``wr.aggregate``: it is the peer.
 ``rolling`` gives one result per row instead of one per slide; it is shown beside it.
@@ -118,6 +118,43 @@ def into_a_long_window(slices: int, batches: int) -> Row:
     }
 
 
+def with_late_rows(rows: int, keys: int, rounds: int) -> list[Row]:
+    """A stream in batches, one row in a hundred up to five seconds late: corrected, or waited for."""
+    table = rows_of(rows, keys, 600)
+    random = np.random.default_rng(8)
+    times = np.asarray(table.column("ts").cast(pa.int64())).copy()
+    late = random.random(rows) < 0.01
+    times[late] -= random.integers(0, 5_000_000, int(late.sum()))
+    table = table.set_column(1, "ts", pa.array(times, pa.timestamp("us")))
+    measured: list[Row] = []
+    for how in ("drop", "update"):
+        query = wr.Query(
+            by="plug", window=wr.TimeWindow("1m", "1s"), aggregates=AGGREGATES, late=how, lateness="5s"
+        )
+
+        def run(query: wr.Query = query) -> dict[str, int]:
+            operator, found = wr.Operator(query, table.schema), {"results": 0, "corrections": 0}
+            for begin in range(0, rows, rows // 20):
+                batch = table.slice(begin, rows // 20)
+                found["corrections"] += operator.process(batch).num_rows
+                found["results"] += operator.advance(int(times[begin : begin + rows // 20].max())).num_rows
+            return {**found, "results": found["results"] + operator.flush().num_rows}
+
+        run()  # compiles
+        taken, found = best(run, rounds)
+        measured.append(
+            {
+                "late": how,
+                "rows": rows,
+                "keys": keys,
+                **found,
+                "million_rows_per_second": rounded(rows / taken / 1e6),
+                "million_results_per_second": rounded(sum(found.values()) / taken / 1e6),
+            }
+        )
+    return measured
+
+
 def draw(measured: list[Row], path: Path) -> None:
     """Rows per second, a group of bars for each window and number of keys."""
     from matplotlib import pyplot
@@ -159,6 +196,10 @@ def main() -> None:
     for row in long:
         console.print(row)
     write(long, RESULTS / "long-window.csv")
+    late = with_late_rows(rows // 5, 1000, rounds=3)
+    for row in late:
+        console.print(row)
+    write(late, RESULTS / "late-rows.csv")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from windrow import durations
 from windrow.aggregates.algebra import Aggregate, Monoid
 from windrow.query import Query
 from windrow.state.paging import FOLD
-from windrow.windows import CountWindow, PolicyWindow, SessionWindow, SlideByTuple, TimeWindow, Window, pane
+from windrow.windows import CountWindow, SessionWindow, TimeWindow, Window, pane
 
 SLICE = 40  # stamp, stop, page, and two links of four bytes each, per slice
 
@@ -95,11 +95,18 @@ def _monoid(aggregate: Aggregate, schema: pa.Schema | None) -> Monoid:
 
 
 def _algorithm(query: Query, monoids: dict[str, Monoid]) -> tuple[str, str, str]:
-    if query.late == "update":
+    in_time = all(isinstance(window, TimeWindow) for _, window in query.windows)
+    if query.late == "update" and in_time:
         return (
-            "FiBA",
+            "Treap",
             "late rows change slices in the middle of windows",
             "O(log n), for a window as for a late row",
+        )
+    if query.late == "update":
+        return (
+            "SBA",
+            "constant time for any aggregate and any range; a late row moves windows, so those of its key are made again",
+            "fewer than 3, amortised; for a late row as many as its key has slices",
         )
     if query.algorithm != "auto":
         return query.algorithm, "the query names it", "as its documentation says"
@@ -141,16 +148,12 @@ def _chunk(window: Window, monoids: dict[str, Monoid]) -> int | None:
 
 
 def _stored(query: Query, slices: int | None) -> str:
-    window = query.windows[0][1]
-    if query.late == "update":
-        return "a leaf per 32 keys with all their slices"
-    if isinstance(window, TimeWindow | CountWindow):
-        if slices is not None and slices > 4 * FOLD:
-            return f"a leaf per 32 keys with the two ends of each run; the slices between in pages of {FOLD}"
+    if slices is not None and slices <= 4 * FOLD:
         return "a leaf per 32 keys with all their slices: they are few"
-    if isinstance(window, SlideByTuple | PolicyWindow):
-        return "a leaf per 32 keys with a slice per row of the window"
-    return "a leaf per 32 keys with all their slices"
+    changing = "" if query.late != "update" else ", and the slices that a late row may change"
+    return (
+        f"a leaf per 32 keys with the two ends of each run{changing}; the slices between in pages of {FOLD}"
+    )
 
 
 def _pushdown(query: Query, monoids: dict[str, Monoid]) -> str:

@@ -82,7 +82,7 @@ class Query:
     time windows, or a dict of them by label, computes several at once and adds the column ``window``.
     ``lateness`` is how far behind the watermark a row may be; an older one is dropped (``late="drop"``) or
     handed back (``"side"``). With ``late="update"`` windows do not wait: they are emitted at once, and
-    again when a late row corrects them. ``early`` asks for results of unfinished windows every so often.
+    again when a late row corrects them; those that it moves are withdrawn. ``early`` asks for results of unfinished windows every so often.
     ``algorithm`` is "auto" or a name.
 
     >>> import windrow as wr
