@@ -1,5 +1,6 @@
 """``python -m benchmarks.operator``: rows per second of ``wr.aggregate`` beside Polars in the same run, the cost of a batch into a
-window of 2**20 slices beside one of 2**10, and of late rows that correct windows beside rows that windows wait for. Prints a table and writes CSV and a plot into ``benchmarks/results/operator``.
+window of 2**20 slices beside one of 2**10, and of late rows that correct windows beside rows that windows wait for. Prints tables and
+writes CSV and a plot into ``benchmarks/results/operator``.
 
 Polars has two forms that come near a sliding window. ``group_by_dynamic`` gives the same windows as ``wr.aggregate``: it is the peer.
 ``rolling`` gives one result per row instead of one per slide; it is shown beside it.
@@ -134,10 +135,10 @@ def with_late_rows(rows: int, keys: int, rounds: int) -> list[Row]:
 
         def run(query: wr.Query = query) -> dict[str, int]:
             operator, found = wr.Operator(query, table.schema), {"results": 0, "corrections": 0}
-            for begin in range(0, rows, rows // 20):
-                batch = table.slice(begin, rows // 20)
+            for begin in range(0, rows, rows // 200):
+                batch = table.slice(begin, rows // 200)
                 found["corrections"] += operator.process(batch).num_rows
-                found["results"] += operator.advance(int(times[begin : begin + rows // 20].max())).num_rows
+                found["results"] += operator.advance(int(times[begin : begin + rows // 200].max())).num_rows
             return {**found, "results": found["results"] + operator.flush().num_rows}
 
         run()  # compiles
