@@ -22,6 +22,10 @@ def forty(window: Any) -> bool:
     return bool(window.n <= 40)
 
 
+def _kind(window: Any) -> str:
+    return type(window).__name__
+
+
 LONG = [
     wr.TimeWindow(200, 5),
     wr.TimeWindow(71, 3, 1),
@@ -214,7 +218,7 @@ def test_whatever_the_window_a_commit_writes_what_is_new(kind: str, late: Any) -
     assert written[2**14] <= 1.5 * written[2**10]
 
 
-@pytest.mark.parametrize("window", [w for w in LONG if not isinstance(w, list | wr.TimeWindow)], ids=repr)
+@pytest.mark.parametrize("window", [w for w in LONG if not isinstance(w, list | wr.TimeWindow)], ids=_kind)
 @given(data=st.data())
 @settings(max_examples=8, deadline=None)
 def test_late_rows_move_windows_over_folded_slices(window: Any, data: st.DataObject) -> None:
