@@ -32,8 +32,11 @@ LONG = [
     wr.CountWindow(40, 3),
     [wr.TimeWindow(100, 5), wr.TimeWindow(70, 3, 1)],
     wr.SlideByTuple(200, 3),
+    wr.SlideByTuple(90, 25),
     wr.SlideByTime(40, 15),
+    wr.SlideByTime(12, 70, 2),
     wr.DeltaWindow("d", 150, 10),
+    wr.DeltaWindow("d", 80, 60),
     wr.PolicyWindow(valid=forty),
     wr.PolicyWindow(valid=forty, evict=dominated),
 ]
@@ -62,11 +65,12 @@ class Lifetime(RuleBasedStateMachine):
     @initialize(
         window=st.sampled_from([*WINDOWS.values(), *LONG]),
         names=st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=3, unique=True),
+        algorithm=st.sampled_from(["auto", "auto", "PBA", "DABALite"]),
         fold=st.sampled_from([2, 3, 32]),
     )
-    def begin(self, window: Any, names: list[str], fold: int) -> None:
+    def begin(self, window: Any, names: list[str], algorithm: str, fold: int) -> None:
         self.default, paging.FOLD = paging.FOLD, fold
-        self.query = query(window, names)
+        self.query = query(window, names, algorithm=algorithm)
         self.store = Unreliable()
         self.operator = self.opened()
         self.clock = 0
@@ -133,6 +137,11 @@ class Lifetime(RuleBasedStateMachine):
         self.operator = self.opened()
         self.uncommitted = self.apply(self.operator, self.log[self.done :])
 
+    @rule()
+    def snapshot(self) -> None:
+        blob = self.operator.snapshot()
+        assert wr.Operator.restore(self.query, blob, compiled=False).snapshot() == blob
+
     @precondition(lambda self: hasattr(self, "query"))
     @invariant()
     def wake_is_not_in_the_past(self) -> None:
@@ -157,7 +166,7 @@ class Lifetime(RuleBasedStateMachine):
 
 
 TestLifetime = Lifetime.TestCase
-TestLifetime.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+TestLifetime.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
 
 
 def _filled(slices: int, store: Any) -> tuple[wr.Operator, int]:
@@ -248,6 +257,31 @@ def test_late_rows_move_windows_over_folded_slices(window: Any, data: st.DataObj
     final, _ = oracle.evaluate_stream(stream, asked)
     assert sorted(there) == sorted(map(repr, final.drop_columns(["emission"]).to_pylist()))
     assert folded
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "DABALite"])
+@pytest.mark.parametrize(
+    "window",
+    [
+        [wr.TimeWindow(5000, 10), wr.TimeWindow(2000, 10)],
+        wr.SlideByTuple(4000, 70),
+        wr.SlideByTime(300, 700),
+        wr.DeltaWindow("d", 1500, 300),
+    ],
+    ids=["several", "slide by tuple", "slide by time", "delta"],
+)
+def test_windows_that_come_seldom(window: Any, algorithm: str) -> None:
+    """Pages may hold the end of the last window; many rows may come before one that reaches a page."""
+    asked = query(window, ["total", "all"], algorithm=algorithm)
+    memory, stored = wr.Operator(asked, SCHEMA), wr.Operator.open(asked, SCHEMA, MemoryPages())
+    for begin in range(0, 20_000, 1500):
+        times = np.arange(begin, begin + 1500, 10)
+        columns = {"k": ["a"] * 150, "ts": times, "x": np.sin(times), "i": times % 7, "d": times // 400 * 200}
+        rows = pa.table(columns).cast(SCHEMA)
+        assert stored.process(rows).equals(memory.process(rows))
+        assert stored.advance(begin + 1500).equals(memory.advance(begin + 1500))
+        stored.commit()
+    assert stored._state.runs.held.sum() < memory._state.runs.held.sum(), "slices were folded"
 
 
 def test_a_store_that_fails_when_windows_are_due_leaves_no_gap() -> None:

@@ -22,6 +22,9 @@ class Chosen:
 
     def slide(self, state: State, windows: Windows, count: int) -> Results:
         """The results of planned windows."""
+        if state.rearranged:
+            self.held = {name: held for name, held in self.held.items() if name[2] not in state.rearranged}
+            state.rearranged.clear()
         return {tower.name: self._results(state, tower, windows, count) for tower in state.towers}
 
     def _results(self, state: State, tower: Tower, windows: Windows, count: int) -> tuple[Any, Any]:

@@ -168,6 +168,8 @@ class State:
         self.unfold: Callable[[int], None] | None = None
         self.fold = 1
         """How many slices one stands for that was folded once."""
+        self.rearranged: set[int] = set()
+        """Keys of which slices were folded or unfolded; who remembers slots takes them out."""
         self.freed: Callable[[Ints], None] | None = None
         self.runs = Runs(
             stamp=np.empty(0, stamps), stop=np.empty(0, stamps), follower=_none(0), leader=_none(0),
@@ -335,6 +337,7 @@ class State:
         ):
             array[slot] = array[slots[0]]
         self.give_back(slots[:1])
+        self.rearranged.add(key)
         runs.follower[placed[:-1]], runs.leader[placed[1:]] = placed[1:], placed[:-1]
         runs.follower[placed[-1]] = newer
         if newer == NONE:

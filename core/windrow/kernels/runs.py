@@ -141,6 +141,14 @@ def pass_by(slides, which, key, slot):
         slides.front[which, key] = NONE
 
 
+def stopped(begin, reached, count, folded):
+    """What a plan returns if a window begins inside a slice that stands for a page: first where it has come to, so
+    that the windows listed so far are computed over the slices as they are, then, once it begins there, the slice."""
+    if count > 0 or reached > begin:
+        return reached, count
+    return UNFOLD, folded
+
+
 def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets, begin, wake):
     """Windows k·every+offset … +range that end at or before the key's limit. ``wake[0]`` becomes the next
     end.
@@ -190,9 +198,7 @@ def plan_slices(runs, slides, windows, key_order, limit, ranges, every, offsets,
                 if folded != NONE:
                     slides.following[which, key] = following
                     slides.lo[which, key] = p
-                    if count > 0:
-                        return position, count
-                    return UNFOLD, folded
+                    return stopped(begin, position, count, folded)
                 end = offsets[which] + k * every[which] + ranges[which]
                 if end > due:
                     wake[0] = min(wake[0], end)
@@ -266,7 +272,7 @@ def plan_tuple_slides(runs, slides, windows, order, keys, times, position, slot,
         while runs.stamp[p] <= end - length:
             if runs.page[p] != 0 and runs.stop[p] > end - length:
                 slides.lo[0, key] = p
-                return (n, count) if count > 0 else (UNFOLD, p)
+                return stopped(begin, n, count, p)
             pass_by(slides, 0, key, p)
             p = runs.follower[p]
         h = slot[row]
@@ -304,7 +310,7 @@ def plan_time_slides(
                 leaving = fold ** (runs.page[p] >> LEVEL)
                 if held[key] + more - leaving < length:
                     slides.lo[0, key] = p
-                    return (position, count) if count > 0 else (UNFOLD, p)
+                    return stopped(begin, position, count, p)
                 pass_by(slides, 0, key, p)
                 p = runs.follower[p]
                 held[key] -= leaving
@@ -341,7 +347,7 @@ def plan_deltas(runs, slides, windows, order, keys, values, slot, length, every,
             while p != slot[row] and runs.stamp[p] < value - length:
                 if runs.page[p] != 0 and runs.stop[p] >= value - length:
                     slides.lo[0, key] = p
-                    return (n, count) if count > 0 else (UNFOLD, p)
+                    return stopped(begin, n, count, p)
                 pass_by(slides, 0, key, p)
                 p = runs.follower[p]
             trigger[1, key] = value

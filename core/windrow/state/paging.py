@@ -273,6 +273,7 @@ class Paging:
         for slot in rest.tolist():
             self.owner.pop(slot, None)
         self.discipline.rearranged(key, gone=rest, new=slots[:1])
+        state.rearranged.add(key)
         state.give_back(rest)
         return True
 
