@@ -284,6 +284,18 @@ def test_windows_that_come_seldom(window: Any, algorithm: str) -> None:
     assert stored._state.runs.held.sum() < memory._state.runs.held.sum(), "slices were folded"
 
 
+def test_pages_that_time_alone_evicts_are_in_no_leaf() -> None:
+    asked = query(wr.SlideByTuple(4000, 1000), ["total"])
+    operator = wr.Operator.open(asked, SCHEMA, store := MemoryPages())
+    times = np.arange(0, 4000, 10)
+    rows = pa.table({"k": ["a"] * 400, "ts": times, "x": np.sin(times), "i": times % 7, "d": times})
+    operator.process(rows.cast(SCHEMA))
+    for watermark in (4000, 6000):
+        operator.advance(watermark)
+        operator.commit()
+    assert wr.Operator.open(asked, SCHEMA, store).snapshot() == operator.snapshot()
+
+
 def test_a_store_that_fails_when_windows_are_due_leaves_no_gap() -> None:
     class Lost(MemoryPages):
         lost = False

@@ -197,8 +197,10 @@ class Paging:
         """Slices were evicted: the pages they stand for go too, with all below them."""
         runs = self.state.runs
         for slot in slots[runs.page[slots] != 0].tolist():
-            self._drop(int(self._tags()[self.owner.pop(slot)]), int(runs.page[slot]))
+            key = self.owner.pop(slot)
+            self._drop(int(self._tags()[key]), int(runs.page[slot]))
             runs.page[slot] = 0
+            self.touch([key])  # its leaf must not name the page any more, even if nothing else has changed
 
     def _drop(self, tag: int, page: int) -> None:
         name = _name(tag, page)
