@@ -23,7 +23,8 @@ def aggregate(data: Any, query: Query) -> pa.Table:
     columns.
 
     A stream is read batch by batch; only slices are kept, so memory follows the number of slices, not of
-    rows. Rows may be in any order, and no row is late.
+    rows. Rows may be in any order, and no row is late. Where order matters (all windows but time windows, and
+    aggregates such as ``First``), rows wait until the data ends: use :func:`stream` for more than memory holds.
 
     >>> import windrow as wr
     >>> query = wr.Query(window=wr.TimeWindow("10us", "5us"), aggregates={"peak": wr.Max("load")})
