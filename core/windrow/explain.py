@@ -150,7 +150,8 @@ def _chunk(window: Window, monoids: dict[str, Monoid]) -> int | None:
 def _stored(query: Query, slices: int | None) -> str:
     if slices is not None and slices <= 4 * FOLD:
         return "a leaf per 32 keys with all their slices: they are few"
-    changing = "" if query.late != "update" else ", and the slices that a late row may change"
+    in_time = all(isinstance(window, TimeWindow) for _, window in query.windows)
+    changing = ", and the slices that a late row may change" if query.late == "update" and in_time else ""
     return (
         f"a leaf per 32 keys with the two ends of each run{changing}; the slices between in pages of {FOLD}"
     )
