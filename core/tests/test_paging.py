@@ -203,6 +203,7 @@ KINDS = {
     "count": lambda rows: wr.CountWindow(rows, 1),
     "slide by tuple": lambda rows: wr.SlideByTuple(10 * rows, 7),
     "slide by time": lambda rows: wr.SlideByTime(rows, 100),
+    "slide by time, seldom": lambda rows: wr.SlideByTime(64, 40 * rows),
     "delta": lambda rows: wr.DeltaWindow("ts", 10 * rows, 50),
 }
 

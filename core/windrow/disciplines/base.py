@@ -89,7 +89,9 @@ class Discipline:
         self.state.slides = Slides(*(array.copy() for array in slides))
         self.counters = {name: counter.copy() for name, counter in counters.items()}
         yield from self.unfinished(keys, time)
-        slides.front[:] = NONE  # their lcs and csa have been used: they are computed anew for the next window
+        slides.front[:] = slides.back[:] = (
+            NONE  # lcs and csa have been used: the next window computes them anew
+        )
         self.state.slides, self.wake, self.counters = slides, wake, counters
 
     def unfinished(self, keys: Ints, time: int) -> Iterator[Due]:

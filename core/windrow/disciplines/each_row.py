@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from windrow.bound import BoundQuery
 from windrow.disciplines.base import Discipline, Rows, per_key
 from windrow.errors import DeltaOrderError
-from windrow.kernels.layout import FOREVER, NONE, UNSET
+from windrow.kernels.layout import FOREVER, UNSET
 from windrow.runs import Due, Ints
 
 
@@ -81,10 +81,6 @@ class ByTime(EachRow):
             len(keys),
         )  # fmt: skip
         self.wake = int(wake[0])
-
-    def closed(self, key: int, reached: int) -> Any:
-        back = self.state.slides.back[0, key]
-        return -FOREVER if back == NONE else self.state.runs.stamp[back]
 
     def evict(self, keys: Ints, watermark: int) -> None:
         self.state.evict(lambda runs, slides: self.state.kernels.evict_before_lo(runs, slides, keys))

@@ -286,14 +286,25 @@ def plan_time_slides(
     runs, slides, windows, key_order, watermark, length, every, offset, held, fold, begin, wake
 ):
     """Slide-by-time: at every boundary that follows new rows, the last ``length`` rows. ``held`` counts the rows lo …
-    back; a slice that stands for a page has ``fold`` to the power of its level."""
+    back. A slice that stands for a page has ``fold`` rows to the power of its level; those of them that are new, if
+    any, came after the same boundary."""
     count = 0
     for position in range(begin, len(key_order)):
         key = key_order[position]
-        back = slides.back[0, key]
-        h = runs.first[key] if back == NONE else runs.follower[back]
+        rows = held[key]
+        h = slides.back[0, key]
+        if h != NONE:
+            h = runs.follower[h]
+        elif slides.following[0, key] == UNSET:
+            h = runs.first[key]
+        else:  # folded, perhaps with newer rows: counted again, with them
+            rows = 0
+            h = slides.lo[0, key]
+            while h != NONE and runs.stop[h] < offset + (slides.following[0, key] - 1) * every:
+                rows += fold ** (runs.page[h] >> LEVEL)
+                h = runs.follower[h]
         while h != NONE:
-            end = runs.stamp[h] - (runs.stamp[h] - offset) % every + every
+            end = runs.stop[h] - (runs.stop[h] - offset) % every + every
             if end > watermark:
                 wake[0] = min(wake[0], end)
                 break
@@ -302,20 +313,20 @@ def plan_time_slides(
             p = slides.lo[0, key]
             if p == NONE:
                 p = h
-            more = 1
+            rows += fold ** (runs.page[h] >> LEVEL)
             while runs.follower[h] != NONE and runs.stamp[runs.follower[h]] < end:
                 h = runs.follower[h]
-                more += 1
-            while held[key] + more > length:
+                rows += fold ** (runs.page[h] >> LEVEL)
+            while rows > length:
                 leaving = fold ** (runs.page[p] >> LEVEL)
-                if held[key] + more - leaving < length:
-                    slides.lo[0, key] = p
+                if rows - leaving < length:
                     return stopped(begin, position, count, p)
                 pass_by(slides, 0, key, p)
                 p = runs.follower[p]
-                held[key] -= leaving
-            held[key] += more
+                rows -= leaving
             count = emit(windows, count, slides, key, 0, runs.stamp[p], end, p, h, 1)
+            slides.following[0, key] = (end - offset) // every + 1
+            held[key] = rows
             h = runs.follower[h]
     return len(key_order), count
 
