@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from scenarios import AGGREGATES, SCHEMA, WINDOWS, dominated, feed, query
+from unreliable import Prefetching
 
 import windrow as wr
 from windrow import errors, oracle
@@ -283,6 +284,18 @@ def test_windows_that_come_seldom(window: Any, algorithm: str) -> None:
         assert stored.advance(begin + 1500).equals(memory.advance(begin + 1500))
         stored.commit()
     assert stored._state.runs.held.sum() < memory._state.runs.held.sum(), "slices were folded"
+
+
+def test_windows_wait_for_no_page_once_they_slide_evenly() -> None:
+    operator, end = _filled(2**14, store := Prefetching())
+    for batch in range(5):
+        waits = store.waits
+        times = end + 10 * np.arange(1000 * batch, 1000 * (batch + 1))
+        operator.process(pa.table({"ts": times, "x": np.sin(times)}))
+        operator.advance(int(times[-1]))
+        assert (waits == store.waits) == (batch > 0)
+        operator.commit()
+        assert 30 < len(store.coming) < 40
 
 
 def test_pages_that_time_alone_evicts_are_in_no_leaf() -> None:

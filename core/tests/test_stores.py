@@ -421,7 +421,9 @@ def test_a_commit_to_redis_is_seen_whole_or_not_at_all(redis_server: subprocess.
     writer.join()
 
 
-def test_redis_reads_ahead_in_the_background(redis_server: subprocess.Popen[bytes]) -> None:
+def test_redis_reads_ahead_in_the_background(
+    redis_server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = redis.Redis(port=redis_server.port)  # type: ignore[attr-defined]
     with RedisPages(client, uuid.uuid4().hex) as pages:
         pages.commit({name: name.encode() for name in "abcdef"}, [])
@@ -441,3 +443,7 @@ def test_redis_reads_ahead_in_the_background(redis_server: subprocess.Popen[byte
         assert pages.get(["c", "d", "e", "f"]) == {"c": b"c", "d": b"newer", "f": b"f"}
         client.connection_pool.disconnect()
         assert pages.get(["a"]) == {"a": b"a"}
+        monkeypatch.setattr("windrow.state.redis.WAITING", 2)
+        pages.prefetch(["a", "b", "c"])
+        assert set(pages._coming) == {"b", "c"}, "not more wait than somebody may ever get"
+        assert pages.get(["a", "b", "c"]) == {"a": b"a", "b": b"b", "c": b"c"}

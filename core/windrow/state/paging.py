@@ -21,7 +21,9 @@ found out, by name.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -40,8 +42,8 @@ FOLD = 32
 """How many slices are folded into one."""
 LEAF = 32
 """How many keys share a leaf."""
-AHEAD = 256
-"""Of how many keys a commit has pages read ahead: they wait in memory until their windows reach them."""
+AHEAD = 1024
+"""How many pages a commit has read ahead at most: they wait in memory until windows reach them."""
 _NUMBER = (1 << LEVEL) - 1
 
 
@@ -62,6 +64,7 @@ class Paging:
         self.thinned: set[int] = set()  # leaves that lost a key
         self.put: dict[str, bytes] = {}
         self.delete: set[str] = set()
+        self.reached: Counter[int] = Counter()  # pages of slices unfolded since the last commit, by key
         self.broken = False
         """Reading failed in the middle of something."""
         state.unfold, state.freed, state.fold = self.unfold, self.freed, FOLD
@@ -140,27 +143,33 @@ class Paging:
     def _look_ahead(self) -> None:
         """Have the pages read that the windows of changed keys will reach next, if the store reads in the background."""
         prefetch = getattr(self.pages, "prefetch", None)
-        if prefetch is None:
-            return
-        names, runs = [], self.state.runs
-        for key in sorted(self.dirty)[:AHEAD]:
-            slot = int(runs.first[key])
-            while slot != NONE and not runs.page[slot]:
-                slot = int(runs.follower[slot])
-            page = 0 if slot == NONE else int(runs.page[slot])
-            for level in range(page >> LEVEL, 0, -1):  # the page, its first page, and so on down to slices
-                names.append(self._page(key, page))
-                page = (level - 1) << LEVEL | ((page & _NUMBER) - 1) * FOLD + 1
-        prefetch(names)
+        if prefetch is not None:
+            paged = [key for key in sorted(self.dirty) if self._made()[key]]
+            prefetch(list(islice((name for key in paged for name in self._next(key)), AHEAD)))
+        self.reached.clear()
+
+    def _next(self, key: int) -> Iterator[str]:
+        """The pages that a key's windows will reach if they go on as since the last commit, and one more of slices."""
+        runs, left = self.state.runs, self.reached[key] + 1
+        slot = int(runs.first[key])
+        while slot != NONE:
+            for page in _below(int(runs.page[slot])) if runs.page[slot] else ():
+                yield self._page(key, page)
+                left -= page >> LEVEL == 1
+                if left == 0:
+                    return
+            slot = int(runs.follower[slot])
 
     def unfold(self, slot: int) -> None:
         """Put the slices of a page where the one is that stands for it; the page goes."""
         key = self.owner[slot]
-        name = self._page(key, int(self.state.runs.page[slot]))
+        page = int(self.state.runs.page[slot])
+        name = self._page(key, page)
         image = self._fetched([name])[name]
         if self.put.pop(name, None) is None:
             self.delete.add(name)
         del self.owner[slot]
+        self.reached[key] += page >> LEVEL == 1
         placed = self.state.unfolded(key, slot, load_slices(image, self.state))
         self._own(key, placed)
         self.discipline.rearranged(key, gone=placed[:0], new=placed)
@@ -198,18 +207,11 @@ class Paging:
         runs = self.state.runs
         for slot in slots[runs.page[slots] != 0].tolist():
             key = self.owner.pop(slot)
-            self._drop(int(self._tags()[key]), int(runs.page[slot]))
+            for name in (self._page(key, page) for page in _below(int(runs.page[slot]))):
+                if self.put.pop(name, None) is None:
+                    self.delete.add(name)
             runs.page[slot] = 0
             self.touch([key])  # its leaf must not name the page any more, even if nothing else has changed
-
-    def _drop(self, tag: int, page: int) -> None:
-        name = _name(tag, page)
-        if self.put.pop(name, None) is None:
-            self.delete.add(name)
-        level, number = page >> LEVEL, (page & _NUMBER) - 1
-        if level > 1:
-            for below in range(number * FOLD, (number + 1) * FOLD):
-                self._drop(tag, (level - 1) << LEVEL | below + 1)
 
     def _fold_long_runs(self, reached: int) -> None:
         held = self.state.runs.held
@@ -348,6 +350,15 @@ def _groups(places: Ints, numbers: Ints) -> list[Ints]:
         for begin in begins.tolist()
         if places[begin + FOLD - 1] - places[begin] == FOLD - 1 == numbers[begin + FOLD - 1] - numbers[begin]
     ]
+
+
+def _below(page: int) -> Iterator[int]:
+    """A page and all below it, in the order of their slices, each before those below it."""
+    yield page
+    level, number = page >> LEVEL, (page & _NUMBER) - 1
+    if level > 1:
+        for below in range(number * FOLD, (number + 1) * FOLD):
+            yield from _below((level - 1) << LEVEL | below + 1)
 
 
 def _name(tag: int, page: int) -> str:

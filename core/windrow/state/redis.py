@@ -12,6 +12,9 @@ from windrow.errors import StoreError
 AT_ONCE = 1024
 """How many pages one MGET asks for: Redis serves nobody else meanwhile."""
 
+WAITING = 8 * AT_ONCE
+"""How many pages that were read ahead wait at most for somebody to get them; the oldest go first."""
+
 TIMEOUT = 10.0
 """Seconds until a server that does not answer counts as lost, for clients made from an address."""
 
@@ -68,6 +71,8 @@ class RedisPages:
         for begin in range(0, len(wanted), AT_ONCE):
             part = wanted[begin : begin + AT_ONCE]
             self._coming.update(dict.fromkeys(part, self._reader.submit(self._read, part)))
+        for name in list(self._coming)[:-WAITING]:
+            del self._coming[name]
 
     def commit(self, put: Mapping[str, bytes], delete: Iterable[str]) -> None:
         gone = list(delete)
