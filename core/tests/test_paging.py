@@ -15,6 +15,7 @@ from unreliable import Prefetching
 
 import windrow as wr
 from windrow import errors, oracle
+from windrow.kernels.layout import UNSET
 from windrow.state import paging
 from windrow.state.pages import HEADER, MemoryPages
 
@@ -308,6 +309,17 @@ def test_pages_that_time_alone_evicts_are_in_no_leaf() -> None:
         operator.advance(watermark)
         operator.commit()
     assert wr.Operator.open(asked, SCHEMA, store).snapshot() == operator.snapshot()
+
+
+def test_state_of_before_goes_on() -> None:
+    """Slide-by-time windows were not folded once, and their state did not number windows."""
+    operator = wr.Operator(query(wr.SlideByTime(4, 15, 2), ["n"]), SCHEMA)
+    rows = {"k": ["a", "b", "a", "c"], "ts": [3, 17, 18, 90], "x": [1.0] * 4, "i": [1] * 4, "d": [1] * 4}
+    operator.process(pa.table(rows).cast(SCHEMA))
+    operator.advance(40)
+    expected = operator.snapshot()
+    operator._state.slides.following[:] = UNSET
+    assert wr.Operator.restore(operator.query, operator.snapshot()).snapshot() == expected
 
 
 def test_a_store_that_fails_when_windows_are_due_leaves_no_gap() -> None:

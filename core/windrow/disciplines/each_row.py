@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from windrow.bound import BoundQuery
 from windrow.disciplines.base import Discipline, Rows, per_key
 from windrow.errors import DeltaOrderError
-from windrow.kernels.layout import FOREVER, UNSET
+from windrow.kernels.layout import FOREVER, NONE, UNSET
 from windrow.runs import Due, Ints
 
 
@@ -81,6 +81,15 @@ class ByTime(EachRow):
             len(keys),
         )  # fmt: skip
         self.wake = int(wake[0])
+
+    def restored(self) -> None:
+        """State that was written before pages held such rows knows the end of the last window only by its last row."""
+        slides, window = self.state.slides, self.window
+        back = slides.back[0]
+        unknown = (back != NONE) & (slides.following[0] == UNSET)
+        slides.following[0, unknown] = (
+            self.state.runs.stamp[back[unknown]] - window.offset
+        ) // window.slide + 2
 
     def evict(self, keys: Ints, watermark: int) -> None:
         self.state.evict(lambda runs, slides: self.state.kernels.evict_before_lo(runs, slides, keys))
