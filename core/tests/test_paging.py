@@ -203,6 +203,7 @@ def test_a_commit_writes_what_is_new_not_the_window() -> None:
 
 KINDS = {
     "count": lambda rows: wr.CountWindow(rows, 1),
+    "several": lambda rows: [wr.TimeWindow(10 * rows, 10), wr.TimeWindow(5000, 10)],
     "slide by tuple": lambda rows: wr.SlideByTuple(10 * rows, 7),
     "slide by time": lambda rows: wr.SlideByTime(rows, 100),
     "slide by time, seldom": lambda rows: wr.SlideByTime(64, 40 * rows),
@@ -227,7 +228,8 @@ def test_whatever_the_window_a_commit_writes_what_is_new(kind: str, late: Any) -
                 operator = wr.Operator.open(asked, schema, store)
         assert operator._state.runs.held.sum() < 2500, "most slices are not in memory"
     assert written[2**14] <= 64 * 1024
-    assert written[2**14] <= 1.5 * written[2**10]
+    between = 2.5 if kind == "several" else 1.5  # pages between the beginnings of windows are folded once only
+    assert written[2**14] <= between * written[2**10]
 
 
 @pytest.mark.parametrize("window", [w for w in LONG if not isinstance(w, list | wr.TimeWindow)], ids=_kind)

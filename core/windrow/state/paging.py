@@ -225,27 +225,28 @@ class Paging:
         level, again = 0, True
         while again:
             slots = self.state.run(key)
-            levels = runs.page[slots] >> LEVEL
-            higher = np.flatnonzero(levels > level)
-            begin = int(higher[-1]) + 1 if len(higher) else self._begins(key, slots) if level == 0 else 0
-            loose = begin + np.flatnonzero((levels[begin:] == level) & (runs.stop[slots[begin:]] < closed))
-            groups = _groups(loose[:-FOLD], (runs.page[slots[loose[:-FOLD]]] & _NUMBER) - 1)
-            for group in groups:
-                if not self._fold(key, slots[group], level):
-                    return
-            again, level = bool(groups), level + 1
+            can = (runs.page[slots] >> LEVEL == level) & (runs.stop[slots] < closed)
+            if level == 0:
+                can &= ~self._in_use(key, slots)
+            places = np.flatnonzero(can)[:-FOLD]
+            groups = _groups(places, (runs.page[slots[places]] & _NUMBER) - 1)
+            again = any([self._fold(key, slots[group], level) for group in groups])
+            level += 1
 
-    def _begins(self, key: int, slots: Ints) -> int:
-        """Where in a run slices may be folded: a fold after the oldest beginning of a window."""
-        oldest = np.flatnonzero(np.isin(slots, self.state.slides.lo[:, key]))
-        return FOLD + (int(oldest[0]) if len(oldest) else 0)
+    def _in_use(self, key: int, slots: Ints) -> Any:
+        """Which slices of a run windows will leave next: a fold after the beginning of each, and what lies before all."""
+        begins = np.flatnonzero(np.isin(slots, self.state.slides.lo[:, key]))
+        used = np.arange(len(slots)) < (begins[0] if len(begins) else FOLD)
+        for begin in begins.tolist():
+            used[begin : begin + FOLD] = True
+        return used
 
     def _fold(self, key: int, slots: Ints, level: int) -> bool:
         """Let the first of these slices stand for all of them; false if a window begins inside."""
         state = self.state
         runs, slides = state.runs, state.slides
         first, rest, last = int(slots[0]), slots[1:], int(slots[-1])
-        if np.isin(slides.lo[:, key], rest).any():
+        if np.isin(slides.lo[:, key], slots).any():
             return False
         if level == 0:
             number = int(self._made()[key])
@@ -339,17 +340,19 @@ class Paging:
 def _groups(places: Ints, numbers: Ints) -> list[Ints]:
     """Which places of a run can be folded: FOLD side by side, whose pages, if they stand for any, are numbered likewise.
 
-    >>> _groups(np.array([5, 6, 7, 9]), np.array([1, 2, 3, 4])), FOLD
-    ([], 32)
+    >>> side_by_side = np.arange(70) + 5
+    >>> [(int(group[0]), len(group)) for group in _groups(side_by_side, np.full(70, -1))]
+    [(5, 32), (37, 32)]
+    >>> [(int(group[0]), len(group)) for group in _groups(side_by_side, np.arange(70) + 20)]
+    [(17, 32)]
     """
-    if len(numbers) and numbers[0] < 0:  # slices that stand for no page can be folded as they come
-        numbers = np.arange(len(places))
-    begins = np.flatnonzero(numbers[: max(len(numbers) - FOLD + 1, 0)] % FOLD == 0)
-    return [
-        places[begin : begin + FOLD]
-        for begin in begins.tolist()
-        if places[begin + FOLD - 1] - places[begin] == FOLD - 1 == numbers[begin + FOLD - 1] - numbers[begin]
-    ]
+    groups = []
+    for stretch in np.split(np.arange(len(places)), np.flatnonzero(np.diff(places) != 1) + 1):
+        number = numbers[stretch] if (numbers[stretch] >= 0).all() else np.arange(len(stretch))
+        for begin in np.flatnonzero(number[: max(len(number) - FOLD + 1, 0)] % FOLD == 0).tolist():
+            if number[begin + FOLD - 1] - number[begin] == FOLD - 1:
+                groups.append(places[stretch[begin : begin + FOLD]])
+    return groups
 
 
 def _below(page: int) -> Iterator[int]:
