@@ -42,16 +42,24 @@ def image_of(state: State, discipline: Discipline, keys: Keys, order: Ints) -> d
     lengths = np.zeros(len(order), dtype=np.int64)
     slots = np.empty(int(state.runs.held[order].sum()), dtype=np.int64)
     state.kernels.walk(state.runs, order, lengths, slots)
-    number = np.full(state.slots + 1, NONE, dtype=np.int64)
-    number[slots] = np.arange(len(slots))
+    sorter = np.argsort(slots)
+    pointers = {name: _numbers(getattr(state.slides, name)[:, order], slots, sorter) for name in POINTERS}
     return {
         "keys": [keys.values[key] for key in order.tolist()],
         "lengths": to_bytes(lengths),
         "following": to_bytes(state.slides.following[:, order]),
-        **{name: to_bytes(number[getattr(state.slides, name)[:, order]]) for name in POINTERS},
+        **{name: to_bytes(numbers) for name, numbers in pointers.items()},
         "counters": {name: to_bytes(counter[..., order]) for name, counter in discipline.counted().items()},
         "slices": slices_of(state, slots),
     }
+
+
+def _numbers(pointers: Any, slots: Ints, sorter: Ints) -> Any:
+    """Where among some slots each pointer points to; NONE for nowhere."""
+    if not len(slots):
+        return np.full(pointers.shape, NONE, dtype=np.int64)
+    found = sorter[np.minimum(np.searchsorted(slots, pointers, sorter=sorter), len(slots) - 1)]
+    return np.where(slots[found] == pointers, found, NONE)
 
 
 def load_image(image: dict[str, Any], state: State, discipline: Discipline, keys: Keys) -> Ints:
