@@ -228,8 +228,8 @@ def test_whatever_the_window_a_commit_writes_what_is_new(kind: str, late: Any) -
                 operator = wr.Operator.open(asked, schema, store)
         assert operator._state.runs.held.sum() < 2500, "most slices are not in memory"
     assert written[2**14] <= 64 * 1024
-    between = 2.5 if kind == "several" else 1.5  # pages between the beginnings of windows are folded once only
-    assert written[2**14] <= between * written[2**10]
+    # Pages between the beginnings of several windows are folded once only.
+    assert written[2**14] <= (2.5 if kind == "several" else 1.5) * written[2**10]
 
 
 @pytest.mark.parametrize("window", [w for w in LONG if not isinstance(w, list | wr.TimeWindow)], ids=_kind)
