@@ -3,8 +3,8 @@
 A window changes at its two ends only. So of a long run only the ends stay in memory; the closed slices
 between are *folded*, :data:`FOLD` at a time, into one slice that holds their aggregate and stands for a page
 in the store; folded slices are folded again. When the beginning of a window comes to lie inside such a
-slice, it is *unfolded*: the page is read, and deleted. A page is written once, and read at most once, so a
-commit writes the new slices, a few folded ones, and the leaves of keys that changed: never a whole window.
+slice, it is *unfolded*: the page is read, and deleted. A page never changes, so a commit writes the new
+slices, a few folded ones, and the leaves of keys that changed: never a whole window.
 
 ====================  ==========================================================================================
 ``header``            query, schema, watermark, the number of this commit, and which leaf was written by
