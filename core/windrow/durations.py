@@ -1,4 +1,4 @@
-"""Durations: what a person writes, and the integer microseconds that windrow computes with.
+"""Durations: from text and other forms to integer microseconds, and back to text.
 
 >>> parse("1h30m"), parse("250ms"), parse(10)
 (5400000000, 250000, 10)
@@ -21,7 +21,7 @@ import numpy as np
 
 from windrow.errors import DurationError
 
-__all__ = ["Duration", "format", "parse"]
+__all__ = ["LONGEST", "Duration", "format", "parse"]
 
 Duration: TypeAlias = int | str | timedelta | np.timedelta64
 """Everything that :func:`parse` takes."""
@@ -46,15 +46,22 @@ SPELLINGS = {
 }
 
 PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([^\W\d_]+)\s*")
-LIMIT = 2**63
+
+LONGEST = 1 << 60
+"""Microseconds: the longest duration, about 36,500 years.
+
+Times are less than 2**61 from 1970. With ranges, slides, offsets, delays and lateness of at most 2**60 each, no window
+end and no watermark leaves 64 bits, and none reaches the values that kernels use for "no window" and "for ever", -2**62
+and 2**62.
+"""
 
 
 def parse(value: Duration, name: str = "duration") -> int:
-    """Any way to write a duration, as integer microseconds.
+    """A duration in any accepted form, as integer microseconds.
 
-    Text is numbers with units, ``w d h m s ms us`` or their English names, each unit at most once, with an
-    optional sign in front. A bare integer is microseconds. ``name`` says in an error what the duration was
-    for.
+    Text is numbers with units, ``w d h m s ms us`` or their English names. Each unit occurs at most once. A sign
+    may come first. An integer is microseconds. The longest duration is :data:`LONGEST`. ``name`` is used in errors;
+    it says what the duration is for.
 
     >>> parse("1d") == parse(timedelta(days=1)) == parse("24 hours") == 86_400_000_000
     True
@@ -66,14 +73,18 @@ def parse(value: Duration, name: str = "duration") -> int:
 write numbers with the units w, d, h, m, s, ms, us, such as '1h30m'
     """
     micros = _micros(value, name)
-    if not -LIMIT <= micros < LIMIT:
-        raise DurationError(f"{name}: {value!r} does not fit 64 bits of microseconds (about 292 000 years)")
+    if abs(micros) > LONGEST:
+        raise DurationError(
+            f"{name}: {value!r} is longer than {LONGEST} microseconds (about 36,500 years), the longest duration "
+            f"there is; give a shorter one"
+        )
     return micros
 
 
 @cache
 def format(micros: int) -> str:
-    """The shortest text that :func:`parse` reads back as ``micros``; of equals, the fewest and largest units.
+    """The shortest text that :func:`parse` reads as ``micros``. Of equally short texts, the one with the fewest
+    and largest units.
 
     >>> format(86_400_000_000), format(90_000_000), format(1_500_000), format(1_000_001)
     ('1d', '90s', '1500ms', '1s1us')
@@ -87,7 +98,7 @@ def format(micros: int) -> str:
 
 
 def _written(micros: int, units: tuple[str, ...]) -> str | None:
-    """As many of each unit as fit, from large to small; nothing if that leaves a rest."""
+    """As many of each unit as fit, from large to small; ``None`` if there is a remainder."""
     text = ""
     for unit in units:
         count, micros = divmod(micros, UNITS[unit])
@@ -121,7 +132,7 @@ def _micros(value: object, name: str) -> int:
 
 
 def _whole(value: timedelta | np.timedelta64, microsecond: timedelta | np.timedelta64, name: str) -> int:
-    """Also right for pandas' timedelta, which is a subclass with nanoseconds."""
+    """Whole microseconds. Also works for pandas' timedelta, which is a subclass with nanoseconds."""
     count, rest = divmod(value, microsecond)  # type: ignore[operator]  # both are of one type
     if rest != rest * 0:
         raise DurationError(f"{name}: {value!r} is finer than a microsecond, the finest unit there is")

@@ -1,8 +1,8 @@
 """Every error that a user of windrow can cause.
 
-All of them are a :class:`WindrowError`, so one ``except`` catches the library. Those that report a bad
-argument are also a ``ValueError`` or a ``TypeError``, so code that knows nothing of windrow still does the
-natural thing. A message names the thing, says what was expected, and what to do.
+All of them are a :class:`WindrowError`, so one ``except`` catches all errors of the library. Those that report a
+bad argument are also a ``ValueError`` or a ``TypeError``, so code that does not import windrow can catch them too.
+A message names the thing, says what was expected, and says what to do.
 
 >>> issubclass(DurationError, WindrowError), issubclass(DurationError, ValueError)
 (True, True)
@@ -16,22 +16,30 @@ from difflib import get_close_matches
 __all__ = [
     "AggregateError",
     "ArithmeticOverflow",
+    "BoundWarning",
     "ColumnError",
     "CompileWarning",
     "CorruptSnapshot",
     "DeltaOrderError",
     "DurationError",
     "EngineError",
+    "ExpressionError",
     "FingerprintMismatch",
     "FormatTooNew",
     "GeneratorError",
     "LawViolation",
     "NoMapping",
+    "OperatorBroken",
+    "OperatorBusy",
+    "PermissionDenied",
+    "PipelineError",
     "PropertyError",
     "QueryError",
     "SnapshotError",
     "StoreError",
+    "StoreTaken",
     "TimeColumnError",
+    "TimeUnitWarning",
     "WindowError",
     "WindrowError",
 ]
@@ -45,7 +53,7 @@ class WindrowError(Exception):
 
 
 class QueryError(WindrowError, ValueError):
-    """A query that cannot mean anything: a missing window, a duplicate output name, an unknown option."""
+    """A query that is not valid: a missing window, a duplicate output name, an unknown option."""
 
 
 class ColumnError(QueryError):
@@ -53,7 +61,7 @@ class ColumnError(QueryError):
 
     @classmethod
     def unknown(cls, column: str, role: str, available: Iterable[str]) -> ColumnError:
-        """The error for a column that is not there; lists the close matches, else what there is.
+        """The error for a column that is not in the data. Lists close matches, or else all columns.
 
         >>> print(ColumnError.unknown("laod", "input of aggregate 'peak'", ["plug", "load", "ts"]))
         no column 'laod' (input of aggregate 'peak'); did you mean 'load'?
@@ -69,8 +77,33 @@ class ColumnError(QueryError):
         return cls(f"no column {column!r} ({role}); the data has {listed}")
 
 
+class ExpressionError(QueryError):
+    """An expression that is not valid. The message repeats its text and marks the place.
+
+    >>> print(ExpressionError.at("load >> 1", (0, 9), "'>>' is not part of the language"))
+    '>>' is not part of the language
+        load >> 1
+        ^^^^^^^^^
+    """
+
+    @classmethod
+    def at(cls, text: str, place: tuple[int, int], message: str) -> ExpressionError:
+        """The error at ``place``: the first character, and the one after the last."""
+        start = max(0, min(place[0], len(text)))
+        first = max(0, start - 60)
+        last = first + 100
+        shown = ("…" if first else "") + text[first:last] + ("…" if len(text) > last else "")
+        marked = max(1, min(place[1], last, len(text)) - start)
+        indent = " " * (start - first + bool(first))
+        return cls(f"{message}\n    {' '.join(shown.splitlines()) or shown}\n    {indent}{'^' * marked}")
+
+
 class TimeColumnError(ColumnError, TypeError):
     """The time column is neither an Arrow timestamp nor integer microseconds, or holds a null."""
+
+
+class TimeUnitWarning(UserWarning):
+    """The numbers of a time column look like another unit than the one that they are read in."""
 
 
 class DurationError(WindrowError, ValueError):
@@ -83,6 +116,14 @@ class WindowError(WindrowError, ValueError):
 
 class NoMapping(WindrowError, TypeError):
     """The window model has no mapping (or extent) that can be computed from what was given."""
+
+
+class PipelineError(QueryError):
+    """A stream or a change of a graph of streams that is not valid. Names the stream and the parameter."""
+
+
+class PermissionDenied(PipelineError, PermissionError):
+    """Somebody asked for what the owner of a stream has not granted."""
 
 
 class PropertyError(QueryError):
@@ -103,7 +144,7 @@ class AggregateError(WindrowError):
     def raised(
         cls, aggregate: str, function: str, arguments: tuple[object, ...], cause: BaseException
     ) -> AggregateError:
-        """The error for a user's function that raised; names the aggregate and shows the element.
+        """The error for a user's function that raised. Names the aggregate and shows the arguments.
 
         >>> print(AggregateError.raised("mean", "lift", ("abc",), TypeError("must be real number")))
         aggregate 'mean': lift('abc') raised TypeError: must be real number
@@ -113,7 +154,7 @@ class AggregateError(WindrowError):
 
 
 class ArithmeticOverflow(WindrowError, OverflowError):
-    """An exact result does not fit its type. Names the aggregate; never wraps around silently."""
+    """An exact result does not fit its type. Names the aggregate. Results never wrap around silently."""
 
 
 class DeltaOrderError(WindrowError, ValueError):
@@ -121,10 +162,18 @@ class DeltaOrderError(WindrowError, ValueError):
 
 
 class EngineError(WindrowError, RuntimeError):
-    """An engine that does not start, or stops for a reason that is not the query's."""
+    """An engine that does not start, or stops for a reason outside the query."""
 
 
 # State.
+
+
+class OperatorBusy(WindrowError, RuntimeError):
+    """Two threads use one operator at the same time."""
+
+
+class OperatorBroken(WindrowError, RuntimeError):
+    """An earlier call failed half-way, so the operator's state is not whole."""
 
 
 class SnapshotError(WindrowError):
@@ -133,6 +182,14 @@ class SnapshotError(WindrowError):
 
 class FingerprintMismatch(SnapshotError):
     """The snapshot was taken under another query."""
+
+    @classmethod
+    def of_buckets(cls, written: int, now: int) -> FingerprintMismatch:
+        """The error for state whose keys are spread over another number of buckets."""
+        return cls(
+            f"the checkpoint was written with buckets={written}, this query has buckets={now}; "
+            "start it with the same number, or with a new checkpoint"
+        )
 
 
 class FormatTooNew(SnapshotError):
@@ -144,10 +201,14 @@ class CorruptSnapshot(SnapshotError):
 
 
 class StoreError(WindrowError):
-    """A page store could not do what was asked of it."""
+    """A store of pages failed, or returned bytes that are damaged, missing or out of date."""
 
 
-# What is promised about aggregates.
+class StoreTaken(StoreError):
+    """The store does not hold what this process wrote last: another process has it, or it has lost commits."""
+
+
+# Laws and compilation of aggregates.
 
 
 class LawViolation(WindrowError, AssertionError):
@@ -155,7 +216,11 @@ class LawViolation(WindrowError, AssertionError):
 
 
 class CompileWarning(UserWarning):
-    """An aggregate with typed partials did not compile; it runs interpreted: same results, slower."""
+    """An aggregate with typed partials did not compile. It runs interpreted: slower, with the same results."""
+
+
+class BoundWarning(UserWarning):
+    """A result is further from the true one than the query promises. Its error column says how far it may be."""
 
 
 def _shortened(value: object, limit: int = 80) -> str:

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.aggregates.algebra import Aggregate, Monoid, counted
-from windrow.aggregates.arrow import physical_dtype
+from windrow.aggregates.algebra import Aggregate, Monoid
+from windrow.aggregates.nulls import counted
+from windrow.aggregates.whole import WholeWindow, count_extents
+from windrow.columns.series import Array, Series, is_column, read
 from windrow.errors import (
     AggregateError,
     ArithmeticOverflow,
@@ -23,9 +25,9 @@ from windrow.errors import (
     WindowError,
     WindrowError,
 )
-from windrow.kernels.blame import blamed
-from windrow.kernels.runners import ALL_VALID, Runner
-from windrow.series import Array, Series, is_column, read
+from windrow.kernels.columns.error_location import blamed
+from windrow.kernels.columns.layout import Input, Output, Segments
+from windrow.kernels.columns.runner import ALL_VALID, Runner
 
 
 def sliding(
@@ -77,7 +79,7 @@ def sliding(
     window = _whole("range", range), _whole("slide", slide)
     workers = 1 if threads is None else _whole("threads", threads)
     given = _arranged(values, aggregate)
-    segments = _Segments.of(given.columns[0], offsets, *window)
+    segments = _segments(len(given.columns[0][0]), offsets, *window)
     buffers = given.buffers(out)
     jobs = [
         _Job.of(aggregate, columns, algorithm, segments, *window, buffer)
@@ -116,49 +118,43 @@ class _Given:
         return out if isinstance(out, np.ndarray) else np.stack(results, axis=1)
 
 
-@dataclass(frozen=True)
-class _Segments:
-    """Where the rows of every segment begin, and where its results go."""
+def _segments(length: int, offsets: Any, rows: int, slide: int) -> Segments:
+    """The segments of so many rows that the user's offsets cut, or one segment of all."""
+    if offsets is None:
+        if rows > length:
+            raise WindowError(
+                f"range is {rows} rows and the data has {length}; there is no complete window. "
+                "Give a shorter range, or more data"
+            )
+        cuts = np.array([0, length], dtype=np.int64)
+    else:
+        cuts = np.asarray(offsets)
+        if cuts.ndim != 1 or len(cuts) == 0 or cuts.dtype.kind not in "iu":
+            raise ColumnError(
+                f"offsets are {offsets!r}; expected whole numbers, one more than there are segments"
+            )
+        cuts = cuts.astype(np.int64)
+        if cuts[0] < 0 or cuts[-1] > length or bool((np.diff(cuts) < 0).any()):
+            raise ColumnError(
+                f"offsets run from {cuts[0]} to {cuts[-1]}; expected ascending positions from 0 "
+                f"to {length}, the length of the data"
+            )
+    counts = np.maximum((np.diff(cuts) - rows) // slide + 1, 0)
+    return Segments(cuts, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
-    offsets: Array
-    places: Array
 
-    @classmethod
-    def of(cls, columns: tuple[Series, ...], offsets: Any, rows: int, slide: int) -> _Segments:
-        length = len(columns[0])
-        if offsets is None:
-            if rows > length:
-                raise WindowError(
-                    f"range is {rows} rows and the data has {length}; there is no complete window. "
-                    "Give a shorter range, or more data"
-                )
-            cuts = np.array([0, length], dtype=np.int64)
-        else:
-            cuts = np.asarray(offsets)
-            if cuts.ndim != 1 or len(cuts) == 0 or cuts.dtype.kind not in "iu":
-                raise ColumnError(
-                    f"offsets are {offsets!r}; expected whole numbers, one more than there are segments"
-                )
-            cuts = cuts.astype(np.int64)
-            if cuts[0] < 0 or cuts[-1] > length or bool((np.diff(cuts) < 0).any()):
-                raise ColumnError(
-                    f"offsets run from {cuts[0]} to {cuts[-1]}; expected ascending positions from 0 "
-                    f"to {length}, the length of the data"
-                )
-        counts = np.maximum((np.diff(cuts) - rows) // slide + 1, 0)
-        return cls(cuts, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
-
-    def pieces(self, parts: int, chunk: int, slide: int) -> list[_Segments]:
-        """About this many pieces of like size; each computes what the whole would, combine for combine."""
-        if parts <= 1 or self.places[-1] == 0:
-            return [self]
-        targets = self.places[-1] * np.arange(parts + 1) // parts
-        if len(self.offsets) == 2:
-            cuts = np.unique(np.append(targets[:-1] // chunk * chunk, targets[-1]))
-            begins = self.offsets[0] + cuts * slide
-            return [_Segments(begins[[i, i + 1]], cuts[[i, i + 1]]) for i in np.arange(len(cuts) - 1)]
-        cuts = np.unique(np.append(np.searchsorted(self.places, targets[:-1]), len(self.places) - 1))
-        return [_Segments(self.offsets[a : b + 1], self.places[a : b + 1]) for a, b in pairwise(cuts)]
+def _pieces(segments: Segments, parts: int, chunk: int, slide: int) -> list[Segments]:
+    """About this many pieces of similar size. The combines of a window are the same as without pieces."""
+    offsets, places = segments
+    if parts <= 1 or places[-1] == 0:
+        return [segments]
+    targets = places[-1] * np.arange(parts + 1) // parts
+    if len(offsets) == 2:
+        cuts = np.unique(np.append(targets[:-1] // chunk * chunk, targets[-1]))
+        begins = offsets[0] + cuts * slide
+        return [Segments(begins[[i, i + 1]], cuts[[i, i + 1]]) for i in np.arange(len(cuts) - 1)]
+    cuts = np.unique(np.append(np.searchsorted(places, targets[:-1]), len(places) - 1))
+    return [Segments(offsets[a : b + 1], places[a : b + 1]) for a, b in pairwise(cuts)]
 
 
 @dataclass(frozen=True)
@@ -166,15 +162,15 @@ class _Job:
     """One aggregate over its input columns."""
 
     monoid: Monoid
-    arrays: tuple[Array, ...]
-    valid: Array | None
+    input: Input
     algorithm: str
-    segments: _Segments
-    rows: int
+    segments: Segments
+    range: int
     slide: int
-    out: Array
-    ok: Array
+    output: Output
     like: Series
+    whole: WholeWindow | None = None
+    """If results come from the rows of whole windows."""
 
     @classmethod
     def of(
@@ -182,47 +178,58 @@ class _Job:
         aggregate: Aggregate | Monoid,
         columns: tuple[Series, ...],
         algorithm: str,
-        segments: _Segments,
-        rows: int,
+        segments: Segments,
+        range_: int,
         slide: int,
         buffer: Any,
     ) -> _Job:
         read = columns[: _arity(aggregate)]
         masks = [column.valid for column in read if column.valid is not None]
-        valid = np.logical_and.reduce(masks) if masks else None
-        monoid = _bound(aggregate, tuple(column.type for column in read), valid is not None)
+        rows = Input(
+            tuple(column.values for column in read), np.logical_and.reduce(masks) if masks else ALL_VALID
+        )
+        monoid = _bound(aggregate, tuple(column.type for column in read), bool(masks))
         count = int(segments.places[-1])
-        out = _buffer(buffer, count, columns[0], monoid)
-        flags = algorithm != "auto" or _runner(monoid, valid is not None).flags
-        ok = np.ones(count, dtype=np.bool_) if flags else ALL_VALID
-        arrays = tuple(column.values for column in read)
-        return cls(monoid, arrays, valid, algorithm, segments, rows, slide, out, ok, columns[0])
+        values = _buffer(buffer, count, columns[0], monoid)
+        whole = None
+        if algorithm == "auto" and isinstance(aggregate, Aggregate):
+            whole = aggregate.whole([column.type for column in read])
+            whole = whole if whole is not None and whole.dtype == values.dtype else None
+        flags = algorithm != "auto" or whole is not None or _runner(monoid, bool(masks)).flags
+        output = Output(values, np.ones(count, dtype=np.bool_) if flags else ALL_VALID)
+        return cls(monoid, rows, algorithm, segments, range_, slide, output, columns[0], whole)
 
     def tasks(self, workers: int, jobs: int) -> list[Callable[[], None]]:
+        """The work, in pieces that threads may do side by side."""
         if self.algorithm != "auto":
             return [self._run_algorithm]
-        pieces = self.segments.pieces(-(-workers // jobs), max(self.rows // self.slide, 1), self.slide)
+        chunk = max(self.range // self.slide, 1)
+        pieces = _pieces(self.segments, -(-workers // jobs), chunk, self.slide)
         return [partial(self._explained, partial(self._run, piece)) for piece in pieces]
 
-    def _run(self, piece: _Segments) -> None:
-        runner = _runner(self.monoid, self.valid is not None)
-        where = piece.offsets, piece.places, self.out, self.ok
-        runner.run(self.arrays, self.valid, *where, self.rows, self.slide)
+    def _run(self, piece: Segments) -> None:
+        if self.whole is not None:
+            extents = count_extents(*self.input, piece, self.range, self.slide)
+            some = slice(int(piece.places[0]), int(piece.places[-1]))
+            self.whole.compute(extents, self.output.values[some], self.output.ok[some])
+            return
+        runner = _runner(self.monoid, len(self.input.valid) > 0)
+        runner.run(self.input, piece, self.output, self.range, self.slide)
 
     def _run_algorithm(self) -> None:
         kind = _algorithm(self.algorithm)
-        offsets, places = self.segments.offsets, self.segments.places
+        (columns, valid), (offsets, places) = self.input, self.segments
         for segment in np.flatnonzero(np.diff(places)):
             rows, windows = slice(*offsets[segment : segment + 2]), slice(*places[segment : segment + 2])
-            arrays = tuple(array[rows] for array in self.arrays)
-            valid = None if self.valid is None else self.valid[rows]
-            results = self.out[windows], self.ok[windows]
-            self._explained(
-                partial(kind.sliding, self.monoid, arrays, self.rows, self.slide, *results, valid)
-            )
+            inputs = tuple(column[rows] for column in columns), valid[rows] if len(valid) else None
+            results = self.output.values[windows], self.output.ok[windows]
+            window = self.range, self.slide
+            self._explained(partial(kind.sliding, self.monoid, inputs[0], *window, *results, inputs[1]))
 
     def result(self) -> Any:
-        return self.like.give(self.out, self.ok if len(self.ok) else None, self.monoid.output)
+        """The results in the form in which the values came."""
+        values, ok = self.output
+        return self.like.give(values, ok if len(ok) else None, self.monoid.output)
 
     def _explained(self, run: Callable[[], None]) -> None:
         """Run; name the aggregate and the element if one of its functions raises."""
@@ -236,17 +243,7 @@ class _Job:
                 "Cast the column to float64 first"
             ) from cause
         except Exception as cause:
-            segments = self.segments
-            raise blamed(
-                self.monoid,
-                self.arrays,
-                self.valid,
-                segments.offsets,
-                segments.places,
-                self.rows,
-                self.slide,
-                cause,
-            ) from cause
+            raise blamed(self.monoid, self.input, self.segments, self.range, self.slide, cause) from cause
 
 
 def _arranged(values: Any, aggregate: Aggregate | Monoid) -> _Given:
@@ -283,7 +280,7 @@ def _arranged(values: Any, aggregate: Aggregate | Monoid) -> _Given:
 
 
 def _flat(column: Any) -> bool:
-    """Does it hold values, not just one cell of a column of lists?"""
+    """Does it hold values, and is it not just one cell of a column of lists?"""
     return not isinstance(column, Sequence) or isinstance(column, list)
 
 
@@ -311,6 +308,10 @@ def _arity(aggregate: Aggregate | Monoid) -> int:
 def _bound(aggregate: Aggregate | Monoid, types: tuple[pa.DataType, ...], masked: bool) -> Monoid:
     if isinstance(aggregate, Monoid):
         return counted(aggregate) if masked else aggregate
+    if aggregate.where is not None:
+        raise AggregateError(
+            f"{aggregate.label}: where= needs the columns of a query; choose the values before sliding()"
+        )
     try:
         return _bound_once(aggregate, types, masked)
     except TypeError as problem:
@@ -339,10 +340,10 @@ def _algorithm(name: Any) -> Any:
 
 def _buffer(buffer: Any, count: int, like: Series, monoid: Monoid) -> Array:
     """Where results go, in their physical type."""
-    physical = physical_dtype(monoid.output)
+    physical = monoid.results
     if buffer is None:
         return np.empty(count, dtype=physical)
-    dtype = like.result_dtype(monoid.output)
+    dtype = like.result_dtype(monoid.output, monoid.record)
     if not isinstance(buffer, np.ndarray) or buffer.dtype != dtype or buffer.shape != (count,):
         shape = (
             f"an array of {buffer.dtype} of shape {buffer.shape}"

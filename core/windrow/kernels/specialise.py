@@ -1,14 +1,14 @@
 """One source for interpreted and compiled: a kernel module, specialised for an aggregate.
 
 A kernel module is ordinary Python in the subset that numba compiles. Where it works on partials it calls the
-names of the seam (``merge``, ``add``, ``lower`` …, see :mod:`windrow.kernels.slots`), which it imports as
+names of the seam (``merge``, ``add``, ``lower`` …, see :mod:`windrow.kernels.partials`), which it imports as
 placeholders.
 :func:`specialise` runs the module's code again in a namespace in which those names are an aggregate's own
 functions, and compiles every function of it, or leaves them as they are for the interpreted form.
 
 Compiled code is cached on disk beside the module (or in numba's user-wide cache directory). The cache key
-covers the code of the aggregate's functions and of everything they call, so that editing an aggregate never
-runs stale code.
+covers the kernel module, the modules it imports from, the code of the aggregate's functions and of everything
+they call, so that stale code never runs.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ import numba
 import numpy as np
 
 from windrow.errors import CompileWarning
+from windrow.kernels import records  # noqa: F401  it tells numba how records are assigned
 
 COMPILE_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""For what only compiled code calls."""
+"""Options for functions that only compiled code calls."""
 
 
 def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = True) -> SimpleNamespace:
@@ -44,8 +45,7 @@ def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = 
     if not compiled:
         interpreted = _instance(module, seam, f"{module.__name__}_interpreted")
         return SimpleNamespace(**{name: _quiet(function) for name, function in interpreted.items()})
-    code = [entry for item in sorted(seam.items()) if item[0] != "AGGREGATE" for entry in item]
-    token = fingerprint(_source(sys.modules[__name__]), module.__name__, _source(module), *code)
+    token = fingerprint(_module_token(module), *_code_of(seam))
     lean = _compiled(module, seam, token, lean=bool(seam.get("LEAN", True)))
     aggregate = str(seam.get("AGGREGATE", "this kernel"))
 
@@ -54,7 +54,44 @@ def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = 
         yield _quiet(_instance(module, seam, f"{module.__name__}_interpreted")[name])
 
     warn = _Warning(aggregate)
-    return SimpleNamespace(**{name: _falling_back(lean[name], others(name), warn) for name in lean})
+    return SimpleNamespace(**{name: _Kernel(lean[name], others(name), warn) for name in lean})
+
+
+def compiled_for(
+    module: ModuleType, seam: Mapping[str, Any], name: str, arguments: tuple[Any, ...]
+) -> Any | None:
+    """One function of a kernel module, compiled for arguments such as these; none if it does not compile.
+
+    It does not where numba's compiler is switched off (``NUMBA_DISABLE_JIT``).
+    """
+    if vars(numba.config).get("DISABLE_JIT"):
+        return None
+    token = fingerprint(_module_token(module), *_code_of(seam))
+    types_ = tuple(map(numba.typeof, arguments))
+    if (token, name, types_) not in _CHOSEN:
+        _CHOSEN[token, name, types_] = _first_that_compiles(module, seam, token, name, types_)
+    return _CHOSEN[token, name, types_]
+
+
+_CHOSEN: dict[tuple[Any, ...], Any | None] = {}
+"""What :func:`compiled_for` found, by code and types."""
+
+
+def _first_that_compiles(
+    module: ModuleType, seam: Mapping[str, Any], token: str, name: str, types_: tuple[Any, ...]
+) -> Any | None:
+    for lean in (True, False):
+        function = _compiled(module, seam, token, lean=lean)[name]
+        try:
+            function.compile(types_)
+        except _NOT_COMPILED:
+            continue
+        return function
+    return None
+
+
+def _code_of(seam: Mapping[str, Any]) -> list[Any]:
+    return [entry for item in sorted(seam.items()) if item[0] != "AGGREGATE" for entry in item]
 
 
 def _compiled(module: ModuleType, seam: Mapping[str, Any], token: str, lean: bool) -> dict[str, Any]:
@@ -72,8 +109,9 @@ def _compiled(module: ModuleType, seam: Mapping[str, Any], token: str, lean: boo
 
 
 _COMPILED: dict[tuple[str, bool], dict[str, Any]] = {}
-"""Compiled functions by their code. An aggregate's name is no part of it: Max("a") and Max("b") share
-theirs."""
+"""Compiled functions by their code. The aggregate's name is not part of the key, so Max("a") and Max("b") share
+theirs.
+"""
 
 
 def _instance(
@@ -83,6 +121,7 @@ def _instance(
     compiler: Callable[[Any], Any] | None = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
+    """The functions of a module, run again in a namespace of its own in which the seam is bound."""
     copy = ModuleType(name)
     copy.__file__, copy.__package__ = module.__file__, module.__package__
     namespace = copy.__dict__
@@ -90,7 +129,7 @@ def _instance(
     own = {
         key: value
         for key, value in namespace.items()
-        if isinstance(value, FunctionType) and value.__module__ == name
+        if isinstance(value, FunctionType) and value.__module__ == name and key not in seam
     }
     namespace.update(seam)
     if compiler is not None:
@@ -104,12 +143,8 @@ def _instance(
     return own
 
 
-def deep_jit(function: Any) -> Any:
-    """A function compiled together with every Python function that it calls."""
-    return _deep_jit(function, {}, COMPILE_OPTIONS)
-
-
 def _deep_jit(function: Any, done: dict[int, Any], options: Mapping[str, Any]) -> Any:
+    """A function compiled together with every Python function that it calls."""
     if not isinstance(function, FunctionType):
         return function
     if id(function) in done:
@@ -171,16 +206,18 @@ def _digest(thing: Any, digest: Any, seen: dict[int, int]) -> None:
     elif isinstance(thing, int | float | complex | str | bytes | bool | None | np.generic | np.dtype):
         digest.update(f"{type(thing).__name__}{thing!r};".encode())
     elif isinstance(thing, numba.core.dispatcher.Dispatcher):
+        digest.update(str(thing.py_func.__module__).encode())  # cached code finds its callees by module
         _digest(thing.py_func, digest, seen)
     elif isinstance(thing, type | types.BuiltinFunctionType | np.ufunc):
         digest.update(f"{getattr(thing, '__module__', 'numpy')}.{thing.__name__};".encode())
-    else:  # anything else is only itself, and only in this process
+    else:  # an object that has no stable form: its hash holds in this process only
         _ALIVE.append(thing)
         digest.update(_SALT + str(id(thing)).encode())
 
 
 _SALT = os.urandom(16)
 _ALIVE: list[Any] = []
+"""Objects that were hashed by their id, which must not be given to another."""
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -191,31 +228,35 @@ def _names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _falling_back(lean: Any, others: Iterator[Any], warn: _Warning) -> Callable[..., Any]:
-    """Calls the lean function; the full one if that allocates; the interpreted one if neither compiles."""
-    current = [lean]
+class _Kernel:
+    """A compiled function, and what to call if it does not compile.
 
-    def call(*arguments: Any) -> Any:
+    ``compiled`` is the lean form, which other kernels are compiled with. It is called first; the full form if
+    the lean one allocates; the interpreted form if neither compiles.
+    """
+
+    def __init__(self, lean: Any, others: Iterator[Any], warn: _Warning) -> None:
+        self.compiled, self._current = lean, lean
+        self._others, self._warn = others, warn
+
+    def __call__(self, *arguments: Any) -> Any:
         try:
-            return current[0](*arguments)
+            return self._current(*arguments)
         except _NOT_COMPILED as problem:
-            full = next(others)
-            if current[0] is lean and "NRT" in str(problem):
-                current[0] = full
-                return call(*arguments)
-            current[0] = next(others, full)
-            warn(problem)
-            return current[0](*arguments)
-
-    call.compiled = lean  # type: ignore[attr-defined]
-    return call
+            full = next(self._others)
+            if self._current is self.compiled and "NRT" in str(problem):
+                self._current = full
+                return self(*arguments)
+            self._current = next(self._others, full)
+            self._warn(problem)
+            return self._current(*arguments)
 
 
 _NOT_COMPILED = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
 
 
 class _Warning:
-    """Says once, for all kernels of an aggregate, that they are interpreted, and why."""
+    """Warns once, for all kernels of an aggregate, that they are interpreted, and why."""
 
     def __init__(self, aggregate: str) -> None:
         self.aggregate, self.given = aggregate, False
@@ -234,16 +275,30 @@ class _Warning:
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return function(*arguments)
-
-    return call
+    """The function without numpy's warnings, as compiled code has none."""
+    return np.errstate(all="ignore")(function)  # an instance each: numpy 1 keeps the old settings in it
 
 
 @cache
 def _code(module: ModuleType) -> types.CodeType:
     return compile(_source(module), str(module.__file__), "exec", dont_inherit=True)
+
+
+@cache
+def _module_token(module: ModuleType) -> str:
+    """A hash of this module and a kernel module. Their sources are long, and do not change while a process runs."""
+    return fingerprint(_source(sys.modules[__name__]), module.__name__, *_sources(module))
+
+
+@cache
+def _sources(module: ModuleType) -> tuple[str, ...]:
+    """The source of a kernel module, and of every module of windrow from which it imports."""
+    names = {
+        value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        for value in vars(module).values()
+    }
+    ours = sorted(name for name in names if isinstance(name, str) and name.startswith("windrow."))
+    return (_source(module), *(_source(sys.modules[name]) for name in ours))
 
 
 @cache

@@ -1,1 +1,1 @@
-"""State outside the operator: snapshots, and the stores that hold pages of it."""
+"""The stores of pages under their first names; they live in :mod:`windrow.storage`."""

@@ -1,5 +1,8 @@
 """Window specifications: which rows belong together, and when their result is due.
 
+This package is the only place that computes window ids from times or positions, and bounds from window ids; see
+:mod:`windrow.windows.grid`.
+
 >>> from windrow.windows import TimeWindow
 >>> TimeWindow(range="1h", slide="1s").label
 '1h/1s'

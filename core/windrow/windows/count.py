@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from windrow.errors import WindowError
+from windrow.windows import grid
 from windrow.windows.base import Context, Interval, Window
 
 __all__ = ["CountWindow"]
@@ -15,9 +16,9 @@ __all__ = ["CountWindow"]
 class CountWindow(Window):
     """Window w ≥ 0 covers the rows at the positions [w·slide, w·slide + range).
 
-    Positions are in the order (time, arrival), per key. A window is emitted once it is complete, and an
-    incomplete one never, not even when the stream ends. Its ``window_start`` and ``window_end`` are
-    positions. Equation (1), and (5) and (6) for the mapping.
+    Positions count the rows of one key in the order (time, arrival), from 0. A window is emitted when it is
+    complete. An incomplete window is never emitted, not even when the stream ends. ``window_start`` and
+    ``window_end`` are positions. Equation (1), and equations (5) and (6) for the mapping.
 
     >>> window = CountWindow(range=10, slide=2)
     >>> window.extent(1), window.mapping(11)
@@ -33,23 +34,26 @@ class CountWindow(Window):
     kind: ClassVar[str] = "count"
     context: ClassVar[Context] = "FCF"
     trigger: ClassVar[str] = "the row that completes the window"
+    offset: ClassVar[int] = 0
+    """Window 0 starts at position 0."""
 
     def __init__(self, range: int, slide: int | None = None) -> None:
         length = self._positive_count("range", range)
         self._assign(range=length, slide=length if slide is None else self._positive_count("slide", slide))
 
     def extent(self, w: int) -> Interval:
-        """The positions of the rows of window ``w``."""
+        """The positions of the rows of window ``w``, which is at least 0. Needs no rows."""
         if w < 0:
             raise WindowError(f"windows of CountWindow are numbered from 0; there is no window {w}")
-        return Interval(w * self.slide, w * self.slide + self.range)
+        start = grid.window_start(w, self.slide, self.offset)
+        return Interval(start, start + self.range)
 
     def mapping(self, i: int) -> Interval:
-        """The ids of the windows that hold the row at position ``i``."""
+        """The ids of the windows that contain the row at position ``i``. Needs no rows. Empty in a gap."""
         if i < 0:
             raise WindowError(f"positions of rows are numbered from 0; there is no row {i}")
-        first = 0 if i < self.range else -((self.range - 1 - i) // self.slide)
-        last = i // self.slide
+        first = max(0, grid.first_window(i, self.range, self.slide, self.offset))
+        last = grid.last_window(i, self.slide, self.offset)
         return Interval(first, last + 1)
 
     @property

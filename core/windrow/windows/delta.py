@@ -1,4 +1,4 @@
-"""Delta windows: ranges and slides measured on an attribute of the rows instead of their time."""
+"""Delta windows: range and slide are measured on an attribute of the rows instead of their time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["DeltaWindow"]
 
 @dataclass(frozen=True, init=False, repr=False)
 class DeltaWindow(Window):
-    """Whenever ``attribute`` has grown by more than ``slide``, the rows within ``range`` before it.
+    """Whenever ``attribute`` has grown by more than ``slide``, a window of the rows within ``range`` before it.
 
-    The attribute δ is a number or a timestamp and does not decrease from row to row. Row 0 triggers, and
-    then each row with δ - δ(last trigger) > slide. The window of trigger r covers δ(r) - range ≤ δ < δ(r):
-    the trigger itself, and all rows with its δ, are outside. ``range`` and ``slide`` are in the attribute's
-    own unit, or durations if it is a timestamp. Equation (4).
+    The attribute δ is a number or a timestamp, and does not decrease from row to row. Row 0 triggers a window,
+    and so does each row with δ - δ(last trigger) > slide. The window of trigger r covers δ(r) - range ≤ δ < δ(r).
+    The trigger itself is outside, and so are all rows with the same δ. ``range`` and ``slide`` have the unit of
+    the attribute, or are durations if it is a timestamp. Equation (4).
 
     >>> window = DeltaWindow("odometer", range=10, slide=4)
     >>> odometer = [0, 3, 5, 9, 10, 17]
@@ -41,7 +41,7 @@ class DeltaWindow(Window):
     range: int | float
     slide: int | float
     temporal: bool
-    """Whether range or slide was given as a duration, so that the attribute has to be a timestamp."""
+    """Whether range or slide was given as a duration. The attribute then has to be a timestamp."""
 
     kind: ClassVar[str] = "delta"
     context: ClassVar[Context] = "FCA"
@@ -63,7 +63,7 @@ class DeltaWindow(Window):
             raise WindowError("range and slide of DeltaWindow have to be two durations or two numbers")
 
     def triggers(self, deltas: Sequence[Any]) -> list[int]:
-        """The positions of the rows that trigger a window."""
+        """The positions of the rows that trigger a window, given the attribute of all rows in order."""
         found: list[int] = []
         for i, delta in enumerate(deltas):
             if not found or delta - deltas[found[-1]] > self.slide:
@@ -79,7 +79,10 @@ class DeltaWindow(Window):
         return Interval(bisect_left(deltas, delta - self.range), bisect_left(deltas, delta))
 
     def mapping(self, i: int, deltas: Sequence[Any]) -> Interval:
-        """The ids of the windows that hold the row at position ``i``, given the whole stream."""
+        """The ids of the windows that contain the row at position ``i``, given the attribute of all rows.
+
+        Needs later rows, because a window is triggered by a row after those that it contains.
+        """
         if not 0 <= i < len(deltas):
             raise WindowError(f"there is no row {i} among these {len(deltas)} rows")
         thresholds = [deltas[r] for r in self.triggers(deltas)]

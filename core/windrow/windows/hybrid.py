@@ -1,4 +1,4 @@
-"""Windows whose range and slide are of different kinds: one in time, the other in rows."""
+"""Windows whose range and slide have different units: one is a time, the other a number of rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from windrow import durations
 from windrow.durations import Duration
 from windrow.errors import WindowError
+from windrow.windows import grid
 from windrow.windows.base import Context, Interval, Window
 
 __all__ = ["SlideByTime", "SlideByTuple"]
@@ -17,10 +18,10 @@ __all__ = ["SlideByTime", "SlideByTuple"]
 
 @dataclass(frozen=True, init=False, repr=False)
 class SlideByTuple(Window):
-    """Every ``slide`` rows, the rows of the last ``range`` of time.
+    """After every ``slide`` rows, a window of the rows of the last ``range`` of time.
 
-    Window w is triggered by row r = (w+1)·slide - 1 and covers the times (τ(r) - range, τ(r)]: left-open and
-    right-closed, so later rows with the very time of r belong to it. Equations (3), (7) and (8).
+    Window w is triggered by row r = (w+1)·slide - 1 and covers the times (τ(r) - range, τ(r)]. The interval is
+    left-open and right-closed, so later rows with the same time as r belong to it. Equations (3), (7) and (8).
 
     >>> window = SlideByTuple(range="5us", slide=3)
     >>> times = [0, 7, 10, 11, 12, 13]              # rows 2 and 5 trigger
@@ -51,11 +52,11 @@ class SlideByTuple(Window):
         return Interval(bisect_right(times, times[r] - self.range), bisect_right(times, times[r]))
 
     def mapping(self, i: int, times: Sequence[int]) -> Interval:
-        """The ids of the windows that hold the row at position ``i``; empty (⊥) if none does.
+        """The ids of the windows that contain the row at position ``i``; empty (⊥) if none does.
 
-        ``times`` is the whole stream: the mapping depends on the triggering rows that come after ``i``.
-        Where rows have equal times, a trigger before ``i`` with the time of ``i`` holds it too, as equation
-        (3) says.
+        ``times`` are the times of all rows in order, because the mapping depends on the triggers after ``i``.
+        If an earlier row triggers a window and has the same time as row ``i``, that window contains row ``i``
+        too, by equation (3).
         """
         if not 0 <= i < len(times):
             raise WindowError(f"there is no row {i} among these {len(times)} rows")
@@ -74,11 +75,11 @@ class SlideByTuple(Window):
 
 @dataclass(frozen=True, init=False, repr=False)
 class SlideByTime(Window):
-    """Every ``slide`` of time, the last ``range`` rows.
+    """After every ``slide`` of time, a window of the last ``range`` rows.
 
-    At each boundary e = k·slide + offset before which at least one row came since the boundary before it,
-    the window is the last ``range`` rows with τ < e, or all of them if there are fewer. ``window_start`` is
-    the time of the oldest of these rows and ``window_end`` is e. A window's id is k.
+    Boundaries are at e = k·slide + offset. A boundary has a window if at least one row lies between the boundary
+    before it and e. The window is the last ``range`` rows with τ < e, or all of them if there are fewer.
+    ``window_start`` is the time of the oldest of these rows, and ``window_end`` is e. The id of the window is k.
 
     >>> window = SlideByTime(range=2, slide="10us")
     >>> times = [1, 2, 3, 25]                       # boundaries 10 and 30; no row came in [10, 20)
@@ -104,18 +105,22 @@ class SlideByTime(Window):
         )
 
     def extent(self, k: int, times: Sequence[int]) -> Interval:
-        """The positions of the rows of window ``k``, given the times of all rows; empty if not triggered."""
-        end = k * self.slide + self.offset
+        """The positions of the rows of window ``k``, given the times of all rows in order; empty if there is no
+        window at this boundary."""
+        end = grid.window_start(k, self.slide, self.offset)
         stop = bisect_left(times, end)
         if bisect_left(times, end - self.slide) == stop:
             return Interval(0)
         return Interval(max(0, stop - self.range), stop)
 
     def mapping(self, i: int, times: Sequence[int]) -> tuple[int, ...]:
-        """The ids of the windows that hold the row at position ``i``, given the whole stream."""
+        """The ids of the windows that contain the row at position ``i``, given the times of all rows in order.
+
+        Needs later rows, because a boundary has a window only if there are new rows before it.
+        """
         if not 0 <= i < len(times):
             raise WindowError(f"there is no row {i} among these {len(times)} rows")
-        boundaries = sorted({(time - self.offset) // self.slide + 1 for time in times})
+        boundaries = sorted({grid.last_window(time, self.slide, self.offset) + 1 for time in times})
         return tuple(k for k in boundaries if i in self.extent(k, times))
 
     @property

@@ -1,13 +1,14 @@
-"""Policy windows: the rows decide how long a window is, through its result."""
+"""Policy windows: functions of the user decide from the results how many rows a window has."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
+from windrow.code_digest import digest
 from windrow.errors import NoMapping, WindowError
+from windrow.imports import ANY, Allow, imported
 from windrow.windows.base import Context, Window
 
 __all__ = ["Evict", "PolicyWindow", "Valid"]
@@ -18,46 +19,75 @@ Evict = Callable[[Any, Any, Any], bool]
 
 @dataclass(frozen=True, init=False, repr=False)
 class PolicyWindow(Window):
-    """After every row, the window that a policy leaves: the oldest rows are evicted until it is satisfied.
+    """After every row, a window of the rows that a policy keeps. The oldest rows are evicted.
 
-    ``valid(result)`` says whether a window with this result is acceptable (the window invariant). The
-    fewest oldest rows are evicted that make it so. Then ``evict(candidate, after, before)`` says whether
-    the oldest rows up to and including one more should go too (the eviction invariant), given their own
-    result, the result of what would remain, and the result before any eviction; while it says so, they go.
-    The newest row is never evicted. Each argument has one attribute per aggregate of the query; at least
-    one function has to be given.
+    The policy has two steps. First, ``valid(result)`` returns whether a window with this result is acceptable
+    (the window invariant). As few of the oldest rows as possible are evicted to make it acceptable. Then
+    ``evict(candidate, after, before)`` returns whether some of the oldest rows should be evicted too (the
+    eviction invariant). ``candidate`` is their own result, ``after`` the result of the rows that would remain,
+    and ``before`` the result before any eviction. While it returns true, one more row is evicted. The newest row
+    is never evicted. Each result has one attribute per aggregate of the query. At least one function is needed.
 
-    Both functions are assumed to be monotone, which is what allows evicting in bulk: a window inside a
-    valid one is valid, and a shorter candidate than an evictable one is evictable.
+    Both functions have to be monotone, so that many rows can be evicted at once: a window inside a valid one is
+    valid, and a candidate that is shorter than an evictable one is evictable. Then the beginning of a window is
+    found in O(log n) calls. If a function is not monotone, such as a bound on a mean, give ``monotone=False``:
+    rows are evicted one by one, with two calls for each.
 
     >>> def at_most_1000(window): return window.n <= 1000
     >>> def older_than_the_peak(candidate, after, before): return candidate.peak <= after.peak
     >>> PolicyWindow(valid=at_most_1000, evict=older_than_the_peak).label
     'policy at_most_1000, older_than_the_peak'
 
-    In JSON a function is its import name, ``"package.module:function"``; such names are accepted in its
-    place.
+    In JSON a function is its import name, ``"package.module:function"``. The constructor accepts such names too.
 
     >>> PolicyWindow(valid="json:loads").to_json()
     '{"kind": "policy", "valid": "json:loads"}'
+
+    State is restored only under the functions that wrote it. ``version`` stands in for their code: give one, and
+    change it when old state is of no use to the new functions.
     """
 
     valid: Valid | None
     evict: Evict | None
+    version: str | int | None
+    monotone: bool
 
     kind: ClassVar[str] = "policy"
     context: ClassVar[Context] = "FCA"
     trigger: ClassVar[str] = "every row; due when the watermark passes its time"
 
-    def __init__(self, valid: Valid | str | None = None, evict: Evict | str | None = None) -> None:
+    def __init__(
+        self,
+        valid: Valid | str | None = None,
+        evict: Evict | str | None = None,
+        version: str | int | None = None,
+        monotone: bool = True,
+    ) -> None:
         if valid is None and evict is None:
             raise WindowError("PolicyWindow needs a policy: give valid=, evict=, or both")
-        self._assign(valid=_function("valid", valid), evict=_function("evict", evict))
+        if version is not None and (isinstance(version, bool) or not isinstance(version, str | int)):
+            raise WindowError(f"version of PolicyWindow has to be a text or a whole number, not {version!r}")
+        if not isinstance(monotone, bool):
+            raise WindowError(f"monotone of PolicyWindow has to be True or False, not {monotone!r}")
+        functions = {"valid": _function("valid", valid), "evict": _function("evict", evict)}
+        self._assign(**functions, version=version, monotone=monotone)
+
+    @classmethod
+    def from_parameters(cls, arguments: dict[str, Any], allow: Allow) -> Window:
+        named: dict[str, Any] = {
+            name: _imported(name, value, allow)
+            if isinstance(value, str) and name in ("valid", "evict")
+            else value
+            for name, value in arguments.items()
+        }
+        return cls(**named)
 
     def extent(self, *_: object) -> NoReturn:
+        """Always raises ``NoMapping``: the extent depends on the results."""
         raise NoMapping("the rows of a PolicyWindow depend on its results; evaluate a query to get them")
 
     def mapping(self, *_: object) -> NoReturn:
+        """Always raises ``NoMapping``: the mapping depends on the results."""
         raise NoMapping("the windows of a row depend on the results of a PolicyWindow; evaluate a query")
 
     @property
@@ -67,14 +97,21 @@ class PolicyWindow(Window):
 
     def parameters(self) -> dict[str, Any]:
         functions = {"valid": self.valid, "evict": self.evict}
-        return {name: _import_name(name, function) for name, function in functions.items() if function}
+        names = {name: _import_name(name, function) for name, function in functions.items() if function}
+        version = {} if self.version is None else {"version": self.version}
+        return {**names, **version, **self._unordered()}
 
     def described(self) -> dict[str, Any]:
         functions = {"valid": self.valid, "evict": self.evict}
         return {
             "kind": self.kind,
             **{name: _path(function) for name, function in functions.items() if function},
+            **self._unordered(),
+            "code": digest(functions) if self.version is None else f"version {self.version}",
         }
+
+    def _unordered(self) -> dict[str, Any]:
+        return {} if self.monotone else {"monotone": False}
 
     def __repr__(self) -> str:
         return f"PolicyWindow(valid={self.valid!r}, evict={self.evict!r})"
@@ -88,19 +125,11 @@ def _function(name: str, value: object) -> Callable[..., bool] | None:
     return value
 
 
-def _imported(name: str, path: str) -> Callable[..., bool]:
-    module, _, qualname = path.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise WindowError(
-            f"{name} of PolicyWindow: cannot import {path!r} ({error}); write 'package.module:function'"
-        ) from None
+def _imported(name: str, path: str, allow: Allow = ANY) -> Callable[..., bool]:
+    found: Callable[..., bool] = imported(path, allow, f"{name} of PolicyWindow", WindowError)
     if not callable(found):
         raise WindowError(f"{name} of PolicyWindow: {path!r} is not a function but {found!r}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _import_name(name: str, function: Callable[..., bool]) -> str:

@@ -1,4 +1,4 @@
-"""Session windows: rows that follow each other closely."""
+"""Session windows: rows with short gaps between them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ __all__ = ["SessionWindow"]
 
 @dataclass(frozen=True, init=False, repr=False)
 class SessionWindow(Window):
-    """Consecutive rows whose times differ by no more than ``gap`` are one session.
+    """Consecutive rows belong to one session if their times differ by at most ``gap``.
 
-    ``window_start`` is the time of the first row and ``window_end`` that of the last plus ``gap``; a row at
-    exactly ``window_end`` still joins, so a session is final when the watermark has passed it.
+    ``window_start`` is the time of the first row. ``window_end`` is the time of the last row plus ``gap``. A row
+    at exactly ``window_end`` still belongs to the session, so a session is final when the watermark has passed
+    ``window_end``.
 
     >>> window = SessionWindow(gap="5us")
     >>> times = [0, 3, 8, 14, 15]
@@ -44,7 +45,7 @@ class SessionWindow(Window):
         return Interval(starts[w], starts[w + 1] if w + 1 < len(starts) else len(times))
 
     def mapping(self, i: int, times: Sequence[int]) -> Interval:
-        """The one session of the row at position ``i``; of ``times``, only those up to ``i`` matter."""
+        """The one session of the row at position ``i``. Only the times up to ``i`` are read."""
         if not 0 <= i < len(times):
             raise WindowError(f"there is no row {i} among these {len(times)} rows")
         w = len(self._starts(times[: i + 1])) - 1

@@ -1,0 +1,1 @@
+"""Arrow data, numpy arrays and bytes: every conversion between them, one place each."""

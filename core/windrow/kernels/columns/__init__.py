@@ -1,0 +1,1 @@
+"""Compiled loops over whole columns: what ``wr.sliding`` runs."""

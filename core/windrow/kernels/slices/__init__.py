@@ -1,0 +1,1 @@
+"""Compiled loops over the slices of all keys: what the operator runs."""

@@ -1,0 +1,163 @@
+"""What the buckets of one aggregate know, and the results with errors that follow from it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.approximate.bucket import Bucket
+from windrow.columns import arrow
+from windrow.errors import BoundWarning, QueryError
+from windrow.kernels.partials import slots
+from windrow.kernels.slices import bounds
+from windrow.kernels.slices.bucket_layout import NULL, NUMBER, ROWS, SURE, UNKNOWN, Bounds
+from windrow.kernels.slices.layout import DueWindows, Results, RowOrder, Slices
+from windrow.kernels.specialise import specialise
+from windrow.operator.partials import AggregateState, FinalAggregation
+from windrow.operator.plan import Ints
+from windrow.query.bound import BoundQuery
+
+if TYPE_CHECKING:
+    from windrow.operator.slices import SliceTable
+
+ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+"""How much a sum or a mean of floats is rounded at the most, as a share of itself."""
+BOUNDS = {"low": np.float64, "high": np.float64, "missing": np.int64, "inside": np.bool_, "state": np.int8}
+
+
+class BucketState(AggregateState):
+    """The partials of the buckets of one aggregate. It stands beside the state of the aggregate itself."""
+
+    def __init__(
+        self, name: str, bucket: Bucket, columns: tuple[str, ...], windows: int, compiled: bool
+    ) -> None:
+        super().__init__(name, bucket.monoid, columns, windows, compiled)
+        self.bucket = bucket
+        self.kernel = specialise(bounds, slots(bucket.monoid), compiled=compiled)
+
+    def absorb(
+        self, columns: Mapping[str, arrow.Physical], slots: Ints, rows: RowOrder | None, slices: Slices
+    ) -> None:
+        valid = np.empty(0, dtype=np.bool_)
+        values: list[Any] = []
+        if not self.bucket.keeps_nulls:
+            values, valid = self.read(columns, keeps_nulls=False)
+        self.place.absorb(
+            self.partials.parts, slots, tuple(values) if self.monoid.inputs else (), valid, len(slots)
+        )
+
+    def absorb_partials(self, data: pa.Table, slots: Ints) -> None:
+        raise QueryError("within= needs rows, not partials of slices: give the operator rows")
+
+    def bounds(
+        self, table: SliceTable, due: DueWindows, count: int, *, counting: bool, sampling: bool
+    ) -> Bounds:
+        """Between which bounds the results of due windows lie. ``sampling`` keeps them for predictions."""
+        found = arrow.blanks(Bounds, count, BOUNDS, fill=0)
+        self.kernel.bound(
+            self.own_scratch(), table.slices, due, table.slot_room, table.key_room, found, count,
+            self.bucket.kind, counting, sampling,
+        )  # fmt: skip
+        return found
+
+
+class BucketAggregation(FinalAggregation):
+    """The boundary aggregator, with a bound on the error of every result.
+
+    ``relative``, ``absolute`` and ``rows`` are what the query promises; windows that exceed it are counted.
+    """
+
+    by_key = True
+    tasks = 0
+
+    def __init__(self, bound: BoundQuery, *, counting: bool) -> None:
+        self.bucket, self.counting = bound.buckets, counting
+        self.within: Any = bound.query.within
+        self.sampling = getattr(self.within, "confidence", None) is not None
+        self.exceeded = 0
+        """How many windows have a larger error than the query promises."""
+
+    def results(
+        self, table: SliceTable, due: DueWindows, count: int, pool: Executor | None
+    ) -> dict[str, Results]:
+        states = {state.name: state for state in table.aggregates}
+        found: dict[str, Results] = {}
+        exceeded = np.zeros(count, dtype=np.bool_)
+        for name, bucket in self.bucket.items():
+            results = states[name].results(table, due, count)
+            state = states[f"{name}_error"]
+            assert isinstance(state, BucketState)
+            known = state.bounds(table, due, count, counting=self.counting, sampling=self.sampling)
+            results, error = _with_error(bucket, results, known)
+            found[name], found[f"{name}_error"] = results, Results(error, np.ones(count, dtype=np.bool_))
+            exceeded |= self._exceeds(bucket, results.out, error, known)
+        self._tell(int(due.repeat[:count][exceeded].sum()))
+        return found
+
+    def peek(self, table: SliceTable, *, begin: bool) -> None:
+        """Unfinished windows are computed from here on, or no more: they are no sample."""
+        self.sampling = not begin and getattr(self.within, "confidence", None) is not None
+
+    def _tell(self, windows: int) -> None:
+        if windows and not self.exceeded:
+            warnings.warn(
+                f"{windows} window(s) may be further from the true result than {self.within} promises; "
+                "the error columns say how far, and Operator.exceeded counts such windows",
+                BoundWarning,
+                stacklevel=2,
+            )
+        self.exceeded += windows
+
+    def _exceeds(self, bucket: Bucket, out: Any, error: Any, known: Bounds) -> Any:
+        within = self.within
+        if getattr(within, "absolute", None) is not None:
+            return error > within.absolute * (1.0 + 1e-9)
+        if getattr(within, "relative", None) is not None and bucket.kind != ROWS:
+            nearest = np.maximum(np.maximum(known.low, -known.high), 0.0)
+            return known.inside & (error > within.relative * (1.0 + 1e-9) * nearest + 1e-300)
+        return np.zeros(len(error), dtype=np.bool_)
+
+
+def _with_error(bucket: Bucket, results: Results, known: Bounds) -> tuple[Results, Any]:
+    """Results in the middle of their bounds, and how far the true ones may be away."""
+    error = np.zeros(len(known.low))
+    inside = np.flatnonzero(known.inside)
+    if not len(inside):
+        return results, error
+    if bucket.kind == ROWS:
+        error[inside] = known.missing[inside]
+        return results, error
+    state, low, high = known.state[inside], known.low[inside], known.high[inside]
+    if bucket.negated:
+        low, high = -high, -low
+        known.low[inside], known.high[inside] = low, high
+    value, off = _middle(low, high, results.out.dtype)
+    if bucket.rounded:
+        off = np.where(off == 0.0, 0.0, off + ROUNDING * np.maximum(np.abs(low), np.abs(high)))
+    off = np.where(state == SURE, 0.0, np.where(np.isnan(off) | (state == UNKNOWN), np.inf, off))
+    results.out[inside] = value
+    results.ok[inside] = (state == NUMBER) | (state == SURE) | (state == UNKNOWN)
+    error[inside] = np.where(state == NULL, 0.0, off)
+    return results, error
+
+
+def _middle(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The value of a type that is nearest to the middle of two bounds, and the distance of the farther one."""
+    with np.errstate(all="ignore"):
+        middle = np.where(low == high, low, low + (high - low) / 2.0)
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            most = np.nextafter(float(limits.max), 0.0) if limits.max > 2**53 else float(limits.max)
+            value = np.clip(np.nan_to_num(np.rint(middle)), float(limits.min), most).astype(dtype)
+        else:
+            value = middle.astype(dtype)
+        near = value.astype(np.float64)
+        off = np.maximum(np.nextafter(high - near, np.inf), np.nextafter(near - low, np.inf))
+        exact = (high - near == near - low) & (high - near == np.rint(high - near)) & (np.abs(high) < 2.0**52)
+        off = np.where(exact & (np.abs(low) < 2.0**52), high - near, off)
+    return value, np.where(low == high, np.where(near == low, 0.0, off), off)

@@ -1,0 +1,186 @@
+"""A slice table whose closed slices are merged into buckets, and the slicers that leave buckets whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.approximate.prediction import normal_quantile
+from windrow.approximate.within import AtMost
+from windrow.kernels.slices import buckets
+from windrow.kernels.slices.bucket_layout import BLOCKS, Promise, Rest
+from windrow.kernels.slices.layout import FOREVER
+from windrow.kernels.specialise import specialise
+from windrow.operator.bucket_state import BucketAggregation, BucketState
+from windrow.operator.folding import give_back
+from windrow.operator.plan import Due, Eviction, Ints
+from windrow.operator.slicers.fixed import CountSlicer, FixedSlicer, TimeSlicer
+from windrow.operator.slices import SliceTable
+from windrow.query.bound import BoundQuery
+from windrow.windows import CountWindow, TimeWindow
+
+PIECE = 1 << 12
+"""So many rows of a count window become slices at a time, before slices are merged again."""
+FEW = 16
+"""So many slices more than after the last time are not worth merging."""
+LEAVES = "leaves"
+"""The counter of how many slices a key had when they were merged last."""
+
+
+class BucketTable(SliceTable):
+    """Merges closed slices into buckets, whenever a key has a quarter more of them than after the last time."""
+
+    def __init__(self, bound: BoundQuery, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        within = bound.query.within
+        assert within is not None
+        self.within = within
+        self.buckets = specialise(buckets, {}, compiled=self.compiled)
+        self.states = [state for state in self.aggregates if isinstance(state, BucketState)]
+        self.promise = _promise(bound, counting=isinstance(self.slicer, CountSlicer))
+        self.most = within.leaves or 0
+        count = len(self.states)
+        self.rest = Rest(
+            low=np.zeros(count), high=np.zeros(count), smallest=np.zeros(count), largest=np.zeros(count),
+            n=np.zeros(count, dtype=np.int64), expected=np.zeros(count), expected_rows=np.zeros(count),
+            maxima=np.zeros(BLOCKS),
+        )  # fmt: skip
+        self.found: list[Due] = []
+
+    def settle(self, data: pa.Table, times: Ints, keys: Ints) -> Ints:
+        """Take rows in small pieces: windows are made, and slices merged, after each. The last one is left to ``slide``."""
+        begins = range(0, max(len(times), 1), PIECE) if isinstance(self.slicer, CountSlicer) else range(1)
+        slots = np.empty(0, dtype=np.int64)
+        for begin in begins:
+            if begin:
+                self.found += self._slide_and_merge(np.unique(keys[begin - PIECE : begin]), FOREVER)
+            piece = slice(begin, begin + PIECE) if len(begins) > 1 else slice(None)
+            slots = super().settle(data[piece], times[piece], keys[piece])
+        return slots
+
+    def slide(self, keys: Ints, watermark: int) -> list[Due]:
+        found, self.found = self.found, []
+        due = found + self._slide_and_merge(keys, watermark)
+        if self.paging is not None:  # what merging does to windows does not follow from the watermark
+            for each in due:
+                self.paging.touch(np.unique(each.key).tolist())
+        return due
+
+    def catch_up(self, reached: int) -> None:
+        self.slid = reached
+
+    def unfinished(self, keys: Ints, time: int) -> list[Due]:
+        assert isinstance(self.final, BucketAggregation)
+        self.final.peek(self, begin=True)
+        due = super().unfinished(keys, time)
+        self.final.peek(self, begin=False)
+        return due
+
+    @property
+    def leaves(self) -> Ints:
+        """How many leaves each key has."""
+        held: Ints = self.slices.held[self.keys.order]
+        return held
+
+    def _slide_and_merge(self, keys: Ints, watermark: int) -> list[Due]:
+        due = super().slide(keys, watermark)
+        self._thin(keys, watermark)
+        return due
+
+    def _thin(self, keys: Ints, watermark: int) -> None:
+        """Merge the slices of keys that have many more than after the last time."""
+        leaves, held = self.slicer.counter(LEAVES), self.slices.held[keys]
+        leaves[keys[held == 0]] = 0
+        many = held > leaves[keys] + np.maximum(FEW, leaves[keys] // 4)
+        if self.most:
+            over = held > self.most
+            many = over if isinstance(self.within, AtMost) else many | over
+        grown = keys[many]
+        if not len(grown):
+            return
+        room = int(self.slices.held[grown].sum())
+        into, gone = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+        dims = tuple(state.partials.parts for state in self.states)
+        assert isinstance(self.slicer, ApproximateTimeSlicer | ApproximateCountSlicer)
+        closed = self.slicer.closing(self, watermark)
+        count = self.buckets.thin(
+            self.slices, self.slides, grown, closed, dims, self.promise, self.rest, self.most, into, gone
+        )
+        leaves[grown] = self.slices.held[grown]
+        if count:
+            for state in self.aggregates:
+                if not isinstance(state, BucketState):
+                    state.merge_slices(into[:count], gone[:count])
+            give_back(self, gone[:count])
+        if self.paging is not None:
+            self.paging.touch(grown.tolist())
+
+
+def _promise(bound: BoundQuery, *, counting: bool) -> Promise:
+    """What the query promises of each aggregate, as the kernel reads it."""
+    within: Any = bound.query.within
+    some = list(bound.buckets.values())
+
+    def each(name: str) -> Any:
+        value = getattr(within, name, None)
+        return np.full(len(some), np.nan if value is None else float(value))
+
+    confidence = getattr(within, "confidence", None) or 0.0
+    return Promise(
+        kind=np.array([bucket.kind for bucket in some], dtype=np.int64),
+        whole=np.array([bucket.whole for bucket in some], dtype=np.bool_),
+        relative=each("relative"),
+        absolute=each("absolute"),
+        rows=each("rows"),
+        counting=counting,
+        confidence=float(confidence),
+        z=normal_quantile(confidence) if confidence else 0.0,
+    )
+
+
+class ApproximateTimeSlicer(TimeSlicer):
+    """Time windows over buckets. Slices that the watermark has passed may be merged."""
+
+    merges = True
+
+    def __init__(self, windows: list[TimeWindow]) -> None:
+        super().__init__(windows)
+
+    def eviction_below(self, table: SliceTable, keys: Ints, limit: Ints) -> Eviction:
+        return _eviction(self, table, keys, limit)
+
+    def closing(self, table: SliceTable, watermark: int) -> Ints:
+        """Slices before here take no more rows, for each key or for all."""
+        return np.array([watermark if watermark >= FOREVER else self.cut(watermark)], dtype=np.int64)
+
+    def closed(self, key: int, reached: int) -> int:
+        return -FOREVER  # buckets are few, so they are not folded
+
+
+class ApproximateCountSlicer(CountSlicer):
+    """Count windows over buckets. Slices whose rows are all there may be merged."""
+
+    merges = True
+
+    def __init__(self, windows: list[CountWindow]) -> None:
+        super().__init__(windows)
+
+    def eviction_below(self, table: SliceTable, keys: Ints, limit: Ints) -> Eviction:
+        return _eviction(self, table, keys, limit)
+
+    def closing(self, table: SliceTable, watermark: int) -> Ints:
+        """Slices before here take no more rows, for each key or for all."""
+        seen = self.counters["seen"]
+        cuts = seen[None, :] - (seen[None, :] - self.cuts.at[:, None]) % self.cuts.every[:, None]
+        closed: Ints = cuts.max(axis=0)
+        return closed
+
+    def closed(self, key: int, reached: int) -> int:
+        return -FOREVER
+
+
+def _eviction(slicer: FixedSlicer, table: SliceTable, keys: Ints, limit: Ints) -> Eviction:
+    assert isinstance(table, BucketTable)
+    return Eviction(table.buckets.evict_buckets, (keys, limit, slicer.grid))

@@ -1,0 +1,395 @@
+"""Keys that fell silent: their slices leave the table and become cold blocks.
+
+This is A_C (Gulisano, *An Algorithm for Tunable Memory Compression of Time-Based Windows for Stream Aggregates*, Euro-Par
+2023 Workshops, LNCS 14351, 2024), with three changes. Keys that fell idle together are frozen together, as columns.
+Windows of cold keys come out without a block being opened: see :mod:`windrow.operator.cards`. And keys are frozen when
+the watermark moves, not with a row, so that it does not matter how rows are cut into batches.
+
+A key is thawed by a row of its own. What windows have done meanwhile follows from the watermark, so the thawed key is
+as it would be if it had never been frozen, bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windrow.columns.arrow import Array
+from windrow.errors import CorruptSnapshot, WindrowError
+from windrow.kernels.slices import idle as idle_kernels
+from windrow.kernels.slices.layout import FOREVER, NONE
+from windrow.kernels.specialise import specialise
+from windrow.operator.auto_idle import AutoIdle
+from windrow.operator.cards import Cards, Futures
+from windrow.operator.cold_pages import ReadPage, listed, page_name, page_of, still_cold
+from windrow.operator.freezing import catch_up, folded, future, keeps_rows, nbytes, rebuild, take_out, weight
+from windrow.operator.frozen import columns_of, load_columns
+from windrow.operator.idle import Idle, IdleFigures
+from windrow.operator.plan import Due, Ints
+from windrow.operator.room import longer
+from windrow.operator.shrinking import shrink
+from windrow.storage.cold_block import Codec, pack, unpack
+
+if TYPE_CHECKING:
+    from windrow.operator.slices import SliceTable
+
+MOST_KEYS = 1 << 12
+"""How many keys share a block at most."""
+LARGE = 4
+"""A block has at most so many times the slices of the smallest cohort."""
+
+
+class Block:
+    """Keys that were frozen together. Those that thawed or ended stay in its bytes, until it is written anew."""
+
+    def __init__(self, keys: Ints, slices: bytes) -> None:
+        self.keys, self.slices = keys, slices
+        self.futures: Futures | None = None
+        """The windows to come; made when the first key needs more than its card."""
+        self.left = len(keys)
+        """How many of its keys are still cold."""
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.slices) + (0 if self.futures is None else self.futures.nbytes)
+
+    def foresee(self, futures: Futures) -> None:
+        self.futures = futures
+
+    def lose(self, keys: int) -> None:
+        self.left -= keys
+
+
+class ColdKeys:
+    """Which keys of a slice table are cold, and the blocks that they are in.
+
+    The table calls :meth:`heed` for new rows before it places them, :meth:`slide` for every watermark before it plans, and
+    :meth:`sweep` after it has evicted.
+    """
+
+    def __init__(
+        self, idle: Idle | None, slides: Ints, stamps: Any, due_after: int, *, compiled: bool
+    ) -> None:
+        self.compiled = compiled
+        self.idle = Idle(0) if idle is None else idle
+        self.auto = AutoIdle(self.idle.memory_bytes, self.idle.cpu) if self.idle.micros is None else None
+        self.after = None if idle is None else idle.micros if self.auto is None else self.auto.after
+        """For how long a key has to be silent; never, if that is none."""
+        self.codec = Codec(self.idle.codec, self.idle.level)
+        self.cards = Cards(slides, stamps, due_after)
+        self._kernels = specialise(idle_kernels, {}, compiled=compiled)
+        self.blocks: dict[int, Block] = {}
+        self.next_block = self.freezes = self.thaws = 0
+        self._is_melted = False
+        self.wake = self._ends = self._next = FOREVER
+        """The earliest watermarks at which a window of a cold key is due, one has no slice left, and a key falls idle."""
+        self.of = np.empty(0, np.int32)
+        """For each key its block; NONE if it is hot."""
+        self.last = self.empty = np.empty(0, np.int64)
+        """For each key the time of its last row, and the watermark at which it will have no slice."""
+        self.refused = np.empty(0, np.bool_)
+        """Keys whose next window raises an error: they stay hot, and raise it when it is due, if it ever is."""
+
+    # Rows and watermarks.
+
+    def heed(self, table: SliceTable, keys: Ints, times: Ints) -> None:
+        """Rows of these keys are about to be placed; the latest time of each. Cold keys thaw."""
+        if self.after is None and not self.blocks:
+            return
+        self._grow(table.key_room)
+        if self.auto is not None:
+            silences = times - self.last[keys]
+            self.auto.heard(silences[(silences > 0) & (silences < FOREVER)])
+        self.last[keys] = np.maximum(self.last[keys], times)
+        self.refused[keys] = False
+        self._next = -FOREVER
+        cold = keys[self.of[keys] != NONE]
+        if len(cold):
+            self.thaw(table, cold)
+            self.thaws += len(cold)
+
+    def slide(self, table: SliceTable, keys: Ints, watermark: int) -> list[Due]:
+        """The windows of cold keys that are due, of keys in the order of ``keys``. Keys without a slice left are gone."""
+        if not self.blocks:
+            self.wake = self._ends = FOREVER
+            return []
+        if watermark < min(self.wake, self._ends):
+            return []
+        self._grow(table.key_room)
+        cold, reached = keys[self.of[keys] != NONE], table.slicer.place(watermark)
+        windows = range(table.slicer.windows)
+        for which in windows:
+            needy = cold[self.cards.exhausted(which, cold, reached, self.empty[cold])]
+            for number in np.unique(self.of[needy]).tolist():
+                self._foresee(table, number)
+        cold = cold[self.of[cold] != NONE]
+        found = []
+        for which in windows:
+            taken = self.cards.take(which, cold, reached)
+            found.append(taken.due)
+            for number in np.unique(self.of[taken.used_up]).tolist():
+                futures = self.blocks[number].futures
+                if futures is not None:
+                    some = self.of[taken.used_up] == number
+                    used_up, through = taken.used_up[some], taken.through[some]
+                    found.append(self.cards.turn(which, used_up, through, futures.due(), reached))
+        gone = cold[(self.empty[cold] <= reached) & (self.empty[cold] < FOREVER)]
+        self._drop(table, gone)
+        if table.paging is not None:
+            table.paging.touch(gone.tolist())  # counters may be left
+        self._look_ahead(table)
+        return found
+
+    def sweep(self, table: SliceTable, watermark: int) -> None:
+        """Freeze the keys that got no row for long, if they are enough for a block. Called at every watermark."""
+        if self.after is None or watermark < self._next or watermark >= FOREVER:
+            return
+        self._grow(table.key_room)
+        if self.auto is not None and self.auto.is_due:
+            known = (table.slices.held > 0) | (self.of != NONE)
+            self.auto.decide(np.maximum(watermark - self.last[known], 0), self._size(table))
+            self.after = self.auto.after
+        idle = np.empty(len(self.of), np.int64)
+        count, slices, earliest = self._kernels.find_idle(
+            table.slices.held, self.of, self.refused, self.last, watermark - self.after, idle
+        )
+        idle, self._next = idle[:count], earliest + self.after if earliest < FOREVER else FOREVER
+        if not slices or (slices < self.idle.cohort and not keeps_rows(table)):
+            return
+        idle = idle[~folded(table, idle)]
+        if len(idle) and int(weight(table, idle).sum()) >= self.idle.cohort:
+            self.freezes += self.freeze(table, idle)
+            self._gather(table)
+            shrink(table)
+            self._look_ahead(table)
+
+    # Freeze and thaw.
+
+    def freeze(self, table: SliceTable, keys: Ints) -> int:
+        """Put hot keys into blocks, those together that fell silent together; returns how many were frozen."""
+        keys = keys[np.lexsort((keys, self.last[keys]))]
+        total = np.cumsum(weight(table, keys))
+        of = np.maximum(total // (LARGE * self.idle.cohort), np.arange(len(keys)) // MOST_KEYS)
+        cuts = np.flatnonzero(of[1:] != of[:-1]) + 1
+        return sum(self._freeze(table, some) for some in np.split(keys, cuts))
+
+    def _freeze(self, table: SliceTable, keys: Ints) -> int:
+        """Put keys into one block. If a window to come raises an error, its key stays hot."""
+        slides = [array[:, keys] for array in table.slides]
+        try:
+            block = pack(columns_of(table, keys), self.codec, compiled=self.compiled)
+            due = future(table, keys, first=True)
+            empty = table.slicer.empty_at(table.slices.stop[table.slices.last[keys]])
+            if table.paging is not None:
+                page = page_of(table, keys, block, due, empty)
+        except WindrowError:
+            _put_slides(table, keys, slides)
+            rebuild(table, keys)
+            if len(keys) > 1:
+                return sum(self._freeze(table, some) for some in np.split(keys, [len(keys) // 2]))
+            self.refused[keys] = True
+            return 0
+        if table.paging is not None:
+            table.paging.keep(page_name(self.next_block), page)
+            table.paging.forget(keys)
+        self._enter(table, keys, self.next_block, Block(keys, block))
+        self._put(table, keys, empty, due)
+        take_out(table, keys)  # the ids of the windows to come stay, as they will be in the end
+        return len(keys)
+
+    def _enter(self, table: SliceTable, keys: Ints, number: int, block: Block) -> None:
+        """A block whose keys, at least these, are cold from now on."""
+        self.of[keys] = number
+        self.blocks[number] = block
+        self.next_block = max(self.next_block, number + 1)
+
+    def _put(self, table: SliceTable, keys: Ints, empty: Ints, due: Due | None) -> None:
+        """When these keys have no slice left, and the windows of them that come next."""
+        self.empty[keys] = empty
+        self.cards.clear(keys, table.key_room)
+        if due is not None:
+            self.cards.put(due.key, table.key_room, due.which, due, due.results)
+
+    def thaw(self, table: SliceTable, keys: Ints) -> None:
+        """Put cold keys back into the table, as if they had never left."""
+        if table.paging is not None:
+            table.paging.touch(keys.tolist())
+        self._load(table, keys)
+        table.wake_by(catch_up(table, keys))
+        rebuild(table, keys)
+        self._drop(table, keys)
+
+    def _load(self, table: SliceTable, keys: Ints) -> None:
+        """The slices of cold keys as they were when they were frozen."""
+        wanted = np.zeros(len(self.of), np.bool_)
+        wanted[keys] = True
+        for number in np.unique(self.of[keys]).tolist():
+            block = self.blocks[number]
+            some = np.flatnonzero(wanted[block.keys] & (self.of[block.keys] == number))
+            columns = unpack(block.slices, f"cold block {number}", compiled=self.compiled)
+            load_columns(columns, some, table, block.keys[some], f"cold block {number}")
+
+    def _foresee(self, table: SliceTable, number: int) -> None:
+        """Compute all windows to come of a block's keys; if one raises an error, thaw them: they raise it when it is due."""
+        block = self.blocks[number]
+        if block.futures is not None:
+            return
+        keys = block.keys[self.of[block.keys] == number]
+        slides = [array[:, keys] for array in table.slides]
+        self._load(table, keys)
+        rebuild(table, keys)
+        try:
+            due = future(table, keys)
+        except WindrowError:
+            due = None
+        take_out(table, keys)
+        _put_slides(table, keys, slides)
+        if due is None:
+            self.thaw(table, keys)
+            self.refused[keys] = True
+        else:
+            block.foresee(Futures(due, self.codec, compiled=self.compiled))
+
+    def _gather(self, table: SliceTable) -> None:
+        """Write blocks anew that have lost most of their keys, together."""
+        sparse = [number for number, block in self.blocks.items() if 2 * block.left < len(block.keys)]
+        keys = np.flatnonzero(np.isin(self.of, sparse)) if sparse else np.empty(0, np.int64)
+        if len(keys):
+            self.thaw(table, keys)
+            self.freeze(table, keys)
+
+    def drop(self, table: SliceTable, keys: Ints) -> None:
+        """The state of these keys is gone."""
+        known = keys[keys < len(self.of)]
+        self._drop(table, known[self.of[known] != NONE])
+
+    def _drop(self, table: SliceTable, keys: Ints) -> None:
+        numbers, counts = np.unique(self.of[keys], return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            self.blocks[number].lose(count)
+            if not self.blocks[number].left:
+                del self.blocks[number]
+                if table.paging is not None:
+                    table.paging.drop(page_name(number))
+        self.of[keys] = NONE
+        self.cards.clear(keys, 0)
+
+    @contextmanager
+    def melted(self, table: SliceTable) -> Iterator[None]:
+        """All slices in the table, for as long as the context lasts. Blocks stay as they are."""
+        keys = np.flatnonzero(self.of != NONE)
+        slides = [array[:, keys] for array in table.slides]
+        counters = {name: counter[..., keys] for name, counter in table.slicer.counters.items()}
+        self._load(table, keys)
+        catch_up(table, keys)
+        self._is_melted = True
+        try:
+            yield
+        finally:
+            self._is_melted = False
+            take_out(table, keys)
+            _put_slides(table, keys, slides)
+            for name, counter in counters.items():
+                table.slicer.counters[name][..., keys] = counter
+
+    # Stores.
+
+    def header(self) -> dict[str, Any]:
+        """What the header of a store says of cold blocks."""
+        return {"cold": listed(self.blocks, self.of)} if self.blocks else {}
+
+    def load(
+        self, table: SliceTable, blocks: list[tuple[int, bytes]], pages: Iterator[dict[str, Any]]
+    ) -> None:
+        """Load the blocks that a header names. Their slices are not read before a row thaws them."""
+        for (number, left), image in zip(blocks, pages, strict=True):
+            name = page_name(number)
+            page = ReadPage(image, table, name)
+            self._grow(table.key_room)
+            cold = still_cold(left, len(page.keys), name)
+            keys = page.keys[cold]
+            if table.slices.held[keys].any() or (self.of[keys] != NONE).any():
+                raise CorruptSnapshot(f"{name}: a key is in the state twice")
+            block = Block(page.keys, page.block)
+            block.lose(int((~cold).sum()))
+            due = (
+                None
+                if page.due is None
+                else page.due.cut(np.where(np.isin(page.due.key, keys), page.due.repeat, 0))
+            )
+            self._enter(table, keys, number, block)
+            self._put(table, keys, page.empty[cold], due)
+            table.slides.following[:, keys] = page.following[:, cold]
+            for each, values in page.counters.items():
+                table.slicer.counter(each)[..., keys] = values[..., cold]
+        self._look_ahead(table)
+        self.slide(table, table.keys.order, table.slid)  # those windows have come out before
+
+    # Figures.
+
+    @property
+    def last_end(self) -> int:
+        """When the last window of a cold key ends, at the latest; -FOREVER if that is not known."""
+        empty = self.empty[self.of != NONE]
+        return int(empty[empty < FOREVER].max(initial=-FOREVER))
+
+    def is_cold(self, room: int) -> Array:
+        """For every key, whether it is cold; none is while all are melted."""
+        self._grow(room)
+        return np.zeros(len(self.of), np.bool_) if self._is_melted else self.of != NONE
+
+    def forget(self, keys: Ints) -> None:
+        """The numbers of these keys, which have no state, may be given to other keys."""
+        self.last[keys[keys < len(self.last)]] = -FOREVER
+
+    def started(self, table: SliceTable, watermark: int) -> None:
+        """State was loaded: when its keys had their last row is not known, so they count as just seen."""
+        self._grow(table.key_room)
+        self.last[(table.slices.held > 0) | (self.of != NONE)] = watermark
+        self._next = -FOREVER
+
+    def figures(self, table: SliceTable) -> IdleFigures:
+        cold = int((self.of != NONE).sum())
+        return IdleFigures(
+            hot_keys=int((table.slices.held > 0).sum()),
+            cold_keys=cold,
+            hot_bytes=nbytes(table),
+            cold_bytes=self._cold_size(),
+            blocks=len(self.blocks),
+            freezes=self.freezes,
+            thaws=self.thaws,
+            after=self.after,
+            why=self._why(),
+        )
+
+    def _why(self) -> str:
+        if self.auto is not None:
+            return self.auto.why
+        return "idle is not given" if self.after is None else "given"
+
+    def _cold_size(self) -> int:
+        return sum(block.nbytes for block in list(self.blocks.values()))
+
+    def _size(self, table: SliceTable) -> int:
+        return nbytes(table) + self._cold_size()
+
+    def _look_ahead(self, table: SliceTable) -> None:
+        """When cold keys have something to do next."""
+        cold, time_at = np.flatnonzero(self.of != NONE), table.slicer.time_at
+        self.wake, self._ends = (
+            time_at(self.cards.wake(cold)),
+            time_at(int(self.empty[cold].min(initial=FOREVER))),
+        )
+
+    def _grow(self, room: int) -> None:
+        if room > len(self.of):
+            self.of, self.last = longer(self.of, room), longer(self.last, room, -FOREVER)
+            self.empty, self.refused = longer(self.empty, room, FOREVER), longer(self.refused, room, 0)
+
+
+def _put_slides(table: SliceTable, keys: Ints, slides: list[Any]) -> None:
+    for array, columns in zip(table.slides, slides, strict=True):
+        array[:, keys] = columns

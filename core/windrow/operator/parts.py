@@ -1,0 +1,132 @@
+"""The parts of an operator, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.columns import arrow
+from windrow.errors import CorruptSnapshot, QueryError
+from windrow.operator.buffer import Buffer
+from windrow.operator.cold_pages import checked_list, page_name
+from windrow.operator.freezing import nbytes
+from windrow.operator.idle import IdleFigures
+from windrow.operator.keys import Keys
+from windrow.operator.output import Output
+from windrow.operator.plan import Ints
+from windrow.operator.slices import SliceTable
+from windrow.operator.stored_rows import StoredRows
+from windrow.query import BoundQuery
+from windrow.storage.image import image_of, live_keys, load_image
+from windrow.storage.paging import Paging
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an operator consists of. Every part was given those that it needs."""
+
+    bound: BoundQuery
+    keys: Keys
+    table: SliceTable
+    buffer: Buffer
+    output: Output
+    paging: Paging | None
+    rows: StoredRows
+    """Reads and writes the rows of whole windows."""
+    inputs: list[str]
+    """The columns that are read beside the keys."""
+    why_hot: str = ""
+    """Why no key is ever frozen; empty if keys are."""
+
+    @property
+    def order_matters(self) -> bool:
+        """Whether an aggregate needs rows in their order."""
+        commutes = all(monoid.commutative for monoid in self.bound.monoids.values())
+        return not commutes or bool(self.rows.states)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse a batch of another schema, unless the columns that are read are the same."""
+        query, known = self.bound.query, self.bound.schema
+        query.bind(schema)
+        for name in (*query.by, *self.bound.columns_needed):
+            if not arrow.alike(known.field(name).type, schema.field(name).type):
+                raise QueryError(
+                    f"column {name!r} was {known.field(name).type} in earlier batches and is {schema.field(name).type} now; cast it"
+                )
+
+    def image(self) -> dict[str, Any]:
+        """The slices and rows of all keys as plain values. Folded and frozen slices are among them."""
+        table, cold = self.table, self.table.cold
+        if self.paging is not None:
+            self.paging.unfold_all(table)
+        with nullcontext() if cold is None else cold.melted(table):
+            live = live_keys(table, self.keys)
+            extents = self.rows.images(live)
+            image = image_of(table, self.keys, live, relative=True)
+            return {**image, "extents": extents} if extents else image
+
+    def idle(self) -> IdleFigures:
+        """What of the state is frozen."""
+        if self.table.cold is not None:
+            return self.table.cold.figures(self.table)
+        hot = int((self.table.slices.held > 0).sum())
+        return IdleFigures(hot_keys=hot, hot_bytes=nbytes(self.table), why=self.why_hot)
+
+    def idle_keys(self) -> Ints:
+        """The keys without any state, if they are the majority: a stream may have ever new keys."""
+        order, live = self.keys.order, self.table.live()
+        for batch in self.buffer.batches:
+            live[batch.keys] = True
+        idle: Ints = order[~live[order]]
+        return idle if self.bound.query.by and 2 * len(idle) > len(order) else idle[:0]
+
+    def forget(self, keys: Ints) -> None:
+        """Give the numbers of these keys, which have no state, to other keys."""
+        self.table.forget(keys)
+        self.keys.forget(keys.tolist())
+
+    def load_slices(self, image: dict[str, Any], reached: int) -> None:
+        """Load the slices of all keys, from a snapshot or from the store that the header names."""
+        if self.paging is None:
+            load_image(image, self.table, self.keys)
+        else:
+            self.paging.load(image, self.table, self.keys)
+        self.table.catch_up(reached)
+        if self.paging is not None and "cold" in image:
+            blocks = checked_list(image["cold"])
+            if self.table.cold is None:
+                raise CorruptSnapshot("the state has cold blocks, and keys of this query are never frozen")
+            pages = self.paging.read([page_name(number) for number, _ in blocks])
+            self.table.cold.load(self.table, blocks, (page for _, page in pages))
+
+    def stored(self, entries: list[Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+        """What a snapshot lists, or the pages of a store that a header names; under their names, if they have any."""
+        return [("", entry) for entry in entries] if self.paging is None else self.paging.read(entries)
+
+    def row_pages(self, commit: int) -> tuple[dict[str, Any], dict[str, dict[str, Any]], list[str]]:
+        """Rows for the pages of a commit: entries of the header that name all pages, those that are new, and names
+        of pages that are gone."""
+        waiting = self.buffer.unnamed(commit, self.keys)
+        extents, fresh, unneeded = self.rows.pages(commit)
+        entries = {"waiting": [batch.name for batch in self.buffer.batches], "extents": extents}
+        return (
+            {name: each for name, each in entries.items() if each or name == "waiting"},
+            {**waiting, **fresh},
+            [*self.buffer.gone, *unneeded],
+        )
+
+    def committed(self) -> None:
+        """The pages of the last commit are written, and those that are gone are deleted."""
+        self.buffer.committed()
+        self.rows.committed()
+
+    def wait(self, rows: pa.Table, times: Ints) -> Ints:
+        """Put rows into the buffer; returns the numbers of their keys."""
+        keys = self.keys.number(rows)
+        self.table.ensure_keys()
+        self.buffer.add(rows.select(self.inputs), times, keys)
+        return keys

@@ -1,0 +1,58 @@
+"""Arrays that shrink when most keys have left the slice table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.kernels.slices.layout import NONE
+
+if TYPE_CHECKING:
+    from windrow.operator.slices import SliceTable
+
+LEAST = 1 << 16
+"""Fewer slots are not worth shrinking."""
+SPARE = 4
+"""Arrays shrink if they have room for so many times what is in them."""
+
+
+def shrink(table: SliceTable) -> None:
+    """Give back the room of slices and rows that have left, if it is most of the room there is. Slots get new numbers."""
+    for state in table.aggregates:
+        state.shrink(table.slices)
+    room = table.slot_room
+    used = room - int(table.slices.unused[0])
+    if room <= LEAST or SPARE * used > room:
+        return
+    keys = np.flatnonzero(table.slices.held)
+    lengths, slots = np.zeros(len(keys), np.int64), np.empty(used, np.int64)
+    table.kernels.walk(table.slices, keys, lengths, slots)
+    fresh = max(2 * used, LEAST // 4)
+    number = np.full(room + 1, NONE, np.int32)  # the last entry is that of no slot
+    number[slots] = np.arange(used)
+    slices, slides = table.slices, table.slides
+    for pointers in (slides.lo, slides.front, slides.back):
+        pointers[:] = number[pointers]
+    free = np.empty(fresh, np.int32)
+    free[: fresh - used] = np.arange(fresh - 1, used - 1, -1)
+    renumbered = slices._replace(
+        stamp=_put(slices.stamp[slots], fresh), stop=_put(slices.stop[slots], fresh),
+        newer=_put(number[slices.newer[slots]], fresh), older=_put(number[slices.older[slots]], fresh),
+        page=_put(slices.page[slots], fresh), free=free, unused=np.array([fresh - used]),
+        first=number[slices.first], last=number[slices.last], cursor=number[slices.cursor],
+    )  # fmt: skip
+    for state in table.aggregates:
+        state.renumber(slots, room, fresh)
+    table.renumber(renumbered, fresh)
+    table.final.renumbered(table)
+    if table.paging is not None:
+        table.paging.renumber(number)
+    pa.default_memory_pool().release_unused()
+
+
+def _put(entries: Any, room: int) -> Any:
+    fresh = np.zeros(room, entries.dtype)
+    fresh[: len(entries)] = entries
+    return fresh

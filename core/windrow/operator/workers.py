@@ -1,0 +1,113 @@
+"""Who computes functions of whole windows: this thread, several threads, or several processes.
+
+Windows that are due are shared out in pieces of consecutive windows. A worker takes the next piece when it is done
+with one, so uneven windows keep nobody waiting. Results go to places that are theirs from the start, so they are in
+order whoever computes them. All windows that are due at a watermark are done before the operator goes on: no window is
+in flight when state is written.
+
+Compiled functions run in threads. A Python function holds the interpreter, so it runs in processes, which see the
+rows through shared memory.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from windrow.aggregates.whole import Extents, FunctionFailed, WholeWindow
+from windrow.errors import QueryError
+from windrow.kernels.slices.layout import Results
+from windrow.operator.forked import Forked
+
+PIECES = 16
+"""Pieces for each worker: enough that uneven windows even out."""
+FEW = 8
+"""So many windows are computed to see how long they take."""
+WORTH = 0.02
+"""Seconds of work that are worth handing out to processes."""
+
+
+class ComputesWindows(Protocol):
+    """Who computes functions of whole windows."""
+
+    def compute(self, whole: WholeWindow, windows: Extents, results: Results) -> None:
+        """Write the results of windows. Called once for each function and all windows that are due; the rows may move
+        after it has returned. Raises :class:`~windrow.aggregates.whole.FunctionFailed` if the function raises."""
+
+
+class Workers:
+    """Computes windows with a number of workers. One worker is the caller itself."""
+
+    def __init__(self, count: int = 1, pool: Executor | None = None) -> None:
+        self.count = count
+        self._pool = pool if pool is not None or count == 1 else ThreadPoolExecutor(count)
+        self._forked: dict[int, Forked] = {}
+
+    @classmethod
+    def of(cls, workers: Any) -> ComputesWindows:
+        """From the option ``workers=``, a number, or who else computes windows."""
+        if hasattr(workers, "compute"):
+            return cast(ComputesWindows, workers)
+        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+            raise QueryError(f"workers has to be a whole number from 1 on, not {workers!r}")
+        return cls(workers)
+
+    def compute(self, whole: WholeWindow, windows: Extents, results: Results) -> None:
+        """The results of windows."""
+        count = len(windows.lo)
+        if self.count == 1 or count < 2:
+            whole.compute(windows, *results)
+        elif whole.compiled:
+            self._in_threads(whole, windows, results)
+        else:
+            self._in_processes(whole, windows, results)
+
+    def _in_threads(self, whole: WholeWindow, windows: Extents, results: Results) -> None:
+        assert self._pool is not None
+        pieces = _pieces(windows, self.count, carries=whole.carries)
+        done = [self._pool.submit(_compute, whole, windows, results, piece) for piece in pieces]
+        for future in done:
+            future.result()
+
+    def _in_processes(self, whole: WholeWindow, windows: Extents, results: Results) -> None:
+        """The first windows are computed here: a process pays only if there is enough to do."""
+        count, before = len(windows.lo), time.perf_counter()
+        _compute(whole, windows, results, (0, min(FEW, count)))
+        each = (time.perf_counter() - before) / min(FEW, count)
+        if (
+            (count - FEW) * each < WORTH
+            or not hasattr(os, "fork")
+            or any(c.dtype.hasobject for c in windows.columns)
+        ):
+            _compute(whole, windows, results, (min(FEW, count), count))
+            return
+        forked = self._forked.get(id(whole))
+        if forked is None:
+            forked = self._forked[id(whole)] = Forked(whole, self.count)
+        rest = windows.some(FEW, count)
+        try:
+            forked.compute(rest, Results(results.out[FEW:], results.ok[FEW:]), _pieces(rest, self.count))
+        except FunctionFailed as failed:
+            raise FunctionFailed(failed.window + FEW, failed.cause) from failed
+
+
+def _compute(whole: WholeWindow, windows: Extents, results: Results, piece: tuple[int, int]) -> None:
+    begin, end = piece
+    try:
+        whole.compute(windows.some(begin, end), results.out[begin:end], results.ok[begin:end])
+    except FunctionFailed as failed:
+        raise FunctionFailed(failed.window + begin, failed.cause) from failed
+
+
+def _pieces(windows: Extents, workers: int, carries: bool = False) -> list[tuple[int, int]]:
+    """Consecutive windows in pieces with about the same number of rows to visit; few, if each reads its first one anew."""
+    count = len(windows.lo)
+    pieces = min(workers if carries else PIECES * workers, count)
+    visits = np.cumsum(windows.hi - windows.lo + 1)
+    cuts = np.searchsorted(visits, np.arange(1, pieces) * (int(visits[-1]) / pieces)).tolist()
+    return [(begin, end) for begin, end in pairwise([0, *cuts, count]) if begin < end]

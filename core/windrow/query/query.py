@@ -1,0 +1,388 @@
+"""What is computed: keys, time, windows, aggregates, and what happens to late rows.
+
+A :class:`Query` knows no data. What is wrong with the query itself is refused when it is built. Bound to the schema
+of the data, it is checked against the columns, and the schema of its result is known.
+
+>>> import pyarrow as pa
+>>> import windrow as wr
+>>> query = Query(
+...     by="plug", time="ts",
+...     window=wr.TimeWindow("1h", "1s"), aggregates={"peak": wr.Max("load"), "n": wr.Count()},
+... )
+>>> schema = pa.schema({"plug": pa.string(), "ts": pa.timestamp("ms", "UTC"), "load": pa.float64()})
+>>> query.bind(schema).output_schema.names
+['plug', 'window_start', 'window_end', 'peak', 'n']
+>>> Query.from_json(query.to_json()) == query
+True
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, get_args
+
+import pyarrow as pa
+
+from windrow import durations
+from windrow.aggregates.algebra import Aggregate
+from windrow.approximate.within import AtMost, Within
+from windrow.columns.times import TimeUnit
+from windrow.durations import Duration
+from windrow.errors import QueryError
+from windrow.expressions import Expression
+from windrow.imports import Allow
+from windrow.query import bound
+from windrow.query.approximation import check_within
+from windrow.query.bound import BoundQuery
+from windrow.query.documents import arguments, check_names, from_text, reading
+from windrow.query.drawing import Drawing, draw, html_table, query_lines, text_table
+from windrow.query.fingerprint import Fingerprint, fingerprint_of, type_name
+from windrow.windows import (
+    CountWindow,
+    DeltaWindow,
+    PolicyWindow,
+    SlideByTime,
+    SlideByTuple,
+    TimeWindow,
+    Window,
+)
+
+if TYPE_CHECKING:
+    from windrow.algorithms import Algorithm
+
+__all__ = ["BoundQuery", "Late", "Named", "Query"]
+
+Late: TypeAlias = Literal["drop", "side", "update"]
+RESERVED = ("window", "window_start", "window_end", "emission")
+T = TypeVar("T")
+
+
+class Named(Mapping[str, T], Generic[T]):
+    """A mapping that does not change and whose order counts; it can be compared, hashed and pickled."""
+
+    def __init__(self, items: Iterable[tuple[str, T]]) -> None:
+        self._items = tuple(items)
+
+    def __getitem__(self, name: str) -> T:
+        for known, value in self._items:
+            if known == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self._items == other._items
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{name!r}: {value!r}" for name, value in self._items) + "}"
+
+
+@dataclass(frozen=True, init=False)
+class Query:
+    """One sliding-window aggregation.
+
+    ``by`` names the key columns and ``time`` the column of event times: timestamps, or numbers since 1970 in the
+    ``time_unit`` "s", "ms", "us" or "ns"; then the windows' bounds are timestamps in UTC. Integers without a unit are
+    microseconds, and so are the bounds. ``window`` is one window; a list of
+    time windows, or a dict of them by label, computes several at once and adds the column ``window``.
+    ``lateness`` is how far behind the watermark a row may be; an older one is dropped (``late="drop"``) or
+    handed back (``"side"``). With ``late="update"`` windows do not wait for the lateness: they are emitted when the
+    watermark reaches their end, and again when a late row corrects them. If a late row moves windows, the old ones
+    are withdrawn. ``early`` asks for results of unfinished windows whenever the watermark passes a multiple of it.
+    With ``forget_after``, a key of a count, slide-by-tuple, slide-by-time, delta or policy window that had no row for
+    longer starts anew with its next row; without it, the state of a key that came once stays.
+    ``algorithm`` is "auto" or a name. With ``within``, a :class:`~windrow.Within` or :class:`~windrow.AtMost`, results may be
+    approximate, and each has its error beside it.
+
+    >>> import windrow as wr
+    >>> Query(window=wr.TimeWindow("1h"), aggregates={"window_end": wr.Count()})
+    Traceback (most recent call last):
+    windrow.errors.QueryError: output name 'window_end' (aggregate) is taken by windrow; choose another
+    """
+
+    by: tuple[str, ...]
+    time: str
+    window: Window | Named[Window]
+    aggregates: Named[Aggregate]
+    lateness: int
+    late: Late
+    algorithm: str
+    early: int | None
+    forget_after: int | None
+    time_unit: TimeUnit | None
+    within: Within | AtMost | None
+
+    def __init__(
+        self,
+        by: str | Sequence[str] = (),
+        time: str = "ts",
+        *,
+        window: Window | Sequence[Window] | Mapping[str, Window],
+        aggregates: Mapping[str, Aggregate] | Iterable[tuple[str, Aggregate]],
+        lateness: Duration = 0,
+        late: Late = "drop",
+        algorithm: str = "auto",
+        early: Duration | None = None,
+        forget_after: Duration | None = None,
+        time_unit: TimeUnit | None = None,
+        within: Within | AtMost | None = None,
+    ) -> None:
+        values = {
+            "by": _keys(by),
+            "time": _name("time", time),
+            "window": _windows(window),
+            "aggregates": _aggregates(aggregates),
+            "lateness": durations.parse(lateness, name="lateness"),
+            "late": late,
+            "algorithm": algorithm,
+            "early": None if early is None else durations.parse(early, name="early"),
+            "forget_after": None
+            if forget_after is None
+            else durations.parse(forget_after, name="forget_after"),
+            "time_unit": time_unit,
+            "within": within,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
+        seen: set[str] = set()
+        roles = [(name, "key") for name in self.by] + [(name, "aggregate") for name in self.aggregates]
+        for name, role in roles:
+            if name in RESERVED:
+                raise QueryError(f"output name {name!r} ({role}) is taken by windrow; choose another")
+            if name in seen:
+                raise QueryError(
+                    f"duplicate output name {name!r} ({role}); every output column needs its own"
+                )
+            seen.add(name)
+        if self.lateness < 0:
+            raise QueryError(f"lateness cannot be negative, as {durations.format(self.lateness)!r} is")
+        if self.early is not None and self.early <= 0:
+            raise QueryError(f"early has to be longer than zero, not {durations.format(self.early)!r}")
+        if self.early is not None and isinstance(self.window, SlideByTuple | DeltaWindow | PolicyWindow):
+            raise QueryError(
+                f"a {type(self.window).__name__} begins where the row that ends it says, so there is no result before "
+                "that; leave early out"
+            )
+        self._check_forgetting()
+        check_within(self)
+        if self.late not in get_args(Late):
+            raise QueryError(f"late has to be 'drop', 'side' or 'update', not {self.late!r}")
+        if self.time_unit is not None and self.time_unit not in get_args(TimeUnit):
+            raise QueryError(f"time_unit has to be 's', 'ms', 'us' or 'ns', not {self.time_unit!r}")
+        _algorithm_named(self.algorithm)
+
+    def _check_forgetting(self) -> None:
+        after, window = self.forget_after, self.window
+        if after is None:
+            return
+        if after <= 0:
+            raise QueryError(f"forget_after has to be longer than zero, not {durations.format(after)!r}")
+        if not isinstance(window, CountWindow | SlideByTuple | SlideByTime | DeltaWindow | PolicyWindow):
+            raise QueryError(
+                "time windows and sessions forget a key by themselves, when its last window is final; leave forget_after out"
+            )
+        if isinstance(window, SlideByTime) and after < window.slide:
+            raise QueryError(
+                f"forget_after has to be at least the slide of SlideByTime, {durations.format(window.slide)!r}, "
+                f"not {durations.format(after)!r}: a key must not be forgotten before its window is due"
+            )
+        if self.late == "update" or self.early is not None:
+            raise QueryError(
+                "forget_after goes with late='drop' or 'side', and without early; leave one of them out"
+            )
+
+    @property
+    def windows(self) -> tuple[tuple[str, Window], ...]:
+        """The windows with their labels, also if there is only one."""
+        if isinstance(self.window, Window):
+            return ((self.window.label, self.window),)
+        return tuple(self.window.items())
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the result has the column ``window``, which tells several windows apart."""
+        return not isinstance(self.window, Window)
+
+    @property
+    def emits(self) -> bool:
+        """Whether the result has the column ``emission``: "final", "update", "withdrawn" or "early"."""
+        return self.late == "update" or self.early is not None
+
+    def bind(self, schema: pa.Schema) -> BoundQuery:
+        """Check this query against the columns of the data. What is wrong with the columns is an error here."""
+        return bound.bind(self, schema, _algorithm_named(self.algorithm))
+
+    def plot(self, windows: int = 6) -> Drawing:
+        """A picture of the first few windows and the slices that they share. For time and count windows."""
+        return draw(self, windows)
+
+    def __str__(self) -> str:
+        return text_table(query_lines(self))
+
+    def _repr_html_(self) -> str:
+        return html_table(query_lines(self))
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """What this query computes, as 64 hex digits: equal for equal queries, in every process and version.
+
+        Parameters with their default value are left out, so that new parameters do not change old fingerprints.
+        The code of aggregates and policies of your own is part of it; see :mod:`windrow.code_digest`.
+        """
+        return fingerprint_of(self._values("described"), labelled=self.labelled)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process gets the fingerprint too: it may not have the source of functions that come with the query."""
+        return {**self.__dict__, "fingerprint": self.fingerprint}
+
+    @cached_property
+    def described(self) -> str:
+        """The query in JSON for people to compare: as :meth:`to_json`, but functions and classes need not be
+        importable."""
+        return json.dumps(self._values("described"), ensure_ascii=False, default=type_name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON and TOML can hold; parameters that have their default are left out."""
+        return self._values("to_dict")
+
+    def _values(self, form: str) -> dict[str, Any]:
+        window = self.window
+        values: dict[str, Any] = {
+            "by": list(self.by),
+            "time": self.time,
+            "window": (
+                getattr(window, form)()
+                if isinstance(window, Window)
+                else {label: getattr(each, form)() for label, each in window.items()}
+            ),
+            "aggregates": {name: getattr(aggregate, form)() for name, aggregate in self.aggregates.items()},
+        }
+        if self.lateness:
+            values["lateness"] = durations.format(self.lateness)
+        if self.late != "drop":
+            values["late"] = self.late
+        if self.algorithm != "auto":
+            values["algorithm"] = self.algorithm
+        if self.early is not None:
+            values["early"] = durations.format(self.early)
+        if self.forget_after is not None:
+            values["forget_after"] = durations.format(self.forget_after)
+        if self.time_unit is not None:
+            values["time_unit"] = self.time_unit
+        if self.within is not None:
+            values["within"] = self.within.to_dict()
+        return values
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any], *, allow: Allow = ()) -> Query:
+        """The query that :meth:`to_dict` wrote, or that a person wrote in the same form.
+
+        A document may name aggregates and policies of your own. ``allow`` lists the modules, or the packages of
+        modules, that it may import; without it only windrow's own. To import a module is to run it, so allow none that
+        you would not run.
+
+        >>> hourly = {"kind": "time", "range": "1h"}
+        >>> Query.from_dict({"window": hourly, "aggregates": {"n": {"kind": "Count"}}}).time
+        'ts'
+        """
+        check_names(values, list(inspect.signature(Query).parameters))
+        given = arguments(values, allow)
+        with reading("a query"):
+            return Query(**given)
+
+    @staticmethod
+    def from_json(text: str, *, allow: Allow = ()) -> Query:
+        """The query in a JSON text; see :meth:`from_dict`."""
+        return Query.from_dict(from_text(text), allow=allow)
+
+
+def _keys(by: object) -> tuple[str, ...]:
+    if isinstance(by, str):
+        return (_name("by", by),)
+    if not isinstance(by, Iterable):
+        raise QueryError(f"by has to be the name of a column or a list of names, not {by!r}")
+    return tuple(_name("by", name) for name in by)
+
+
+def _name(role: str, name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise QueryError(f"{role} has to be the name of a column, not {name!r}")
+    return name
+
+
+def _windows(window: object) -> Window | Named[Window]:
+    if isinstance(window, Window):
+        return window
+    if isinstance(window, Mapping):
+        items = list(window.items())
+    elif isinstance(window, Iterable) and not isinstance(window, str):
+        items = [(each.label if isinstance(each, Window) else "", each) for each in window]
+    else:
+        raise QueryError(f"window has to be a window, a list or a dict of them, not {window!r}")
+    if not items:
+        raise QueryError("window is empty; a query needs at least one")
+    labels: set[str] = set()
+    for label, each in items:
+        if not isinstance(each, TimeWindow):
+            raise QueryError(
+                f"several windows have to be TimeWindows, not {each!r}; write one query for each other"
+            )
+        if not isinstance(label, str) or label in labels:
+            raise QueryError(f"every window needs its own label, a text; {label!r} is not")
+        labels.add(label)
+    if len({each.calendar for _, each in items}) > 1:
+        raise QueryError(
+            "several windows of a query share their slices, so they have to be all days of one zone (with one offset), all months "
+            "of one zone, or all without a zone; write one query for each"
+        )
+    return Named(items)
+
+
+def _aggregates(aggregates: object) -> Named[Aggregate]:
+    if not isinstance(aggregates, Iterable) or isinstance(aggregates, str):
+        raise QueryError(f"aggregates has to be a dict of output name and aggregate, not {aggregates!r}")
+    items = list(aggregates.items() if isinstance(aggregates, Mapping) else aggregates)
+    if not items:
+        raise QueryError("aggregates is empty; a query needs at least one, such as {'n': Count()}")
+    for name, aggregate in items:
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"the output name of an aggregate has to be a text, not {name!r}")
+        if not isinstance(aggregate, Aggregate):
+            raise QueryError(
+                f"aggregate {name!r} has to be an aggregate such as Max('load'), not {aggregate!r}"
+            )
+        if aggregate.where is not None:
+            Expression(aggregate.where)
+        if len(aggregate.columns) < aggregate.arity:
+            raise QueryError(f"aggregate {name!r}: {aggregate!r} needs the name of its input column")
+    return Named(items)
+
+
+def _algorithm_named(algorithm: object) -> type[Algorithm] | None:
+    """The algorithm of this name; none for "auto", where the library chooses."""
+    if algorithm == "auto":
+        return None
+    from windrow.algorithms import REGISTRY  # only a query that names an algorithm has to load them all
+
+    if not isinstance(algorithm, str) or algorithm not in REGISTRY:
+        known = ", ".join(["auto", *sorted(REGISTRY)])
+        raise QueryError(f"no algorithm {algorithm!r}; there are {known}")
+    return REGISTRY[algorithm]

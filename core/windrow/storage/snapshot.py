@@ -1,0 +1,142 @@
+"""The snapshot format: an operator's state as bytes, checked before a single value in it is used.
+
+::
+
+    8 bytes   b"windrow" and a zero byte
+    2 bytes   format version, little-endian
+    8 bytes   length of the body
+    4 bytes   CRC-32 of the body
+    body      one tagged value (windrow.columns.encoding): a dict from names to numbers, text, bytes, lists
+
+Nothing in it is ever executed: bytes from a store are data. Equal states give equal bytes. Version 1 is
+described name by name in the documentation (``docs/snapshot-format.md``).
+
+>>> image = {"query": '{"time": "ts"}', "watermark": 7, "late_rows": 0, "side": []}
+>>> read(write(image, "f" * 64), "f" * 64)["watermark"]
+7
+>>> read(write(image, "f" * 64)[:-1], "f" * 64)
+Traceback (most recent call last):
+windrow.errors.CorruptSnapshot: the snapshot is cut off: 172 bytes of a body of 173
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from windrow.columns.encoding import decode_value, encode_value
+from windrow.errors import CorruptSnapshot, FingerprintMismatch, FormatTooNew
+from windrow.query.fingerprint import without_code
+from windrow.storage.validate import check_body
+
+MAGIC = b"windrow\0"
+VERSION = 1
+_HEAD = struct.Struct("<8sHQI")
+
+
+def write(image: Mapping[str, Any], fingerprint: str) -> bytes:
+    """A state as bytes, under the fingerprint of the query that it belongs to."""
+    body = encode_value({"fingerprint": str(fingerprint), **dict(sorted(image.items()))})
+    return _HEAD.pack(MAGIC, VERSION, len(body), zlib.crc32(body)) + body
+
+
+def read(
+    blob: bytes, fingerprint: str | None, query: str = "", *, check: Callable[[Any], None] = check_body
+) -> dict[str, Any]:
+    """The state in the bytes, if they are whole, of a known version, and of this query. Without a fingerprint, of any query.
+
+    ``check`` refuses a body that has not the entries of its kind.
+    """
+    blob = bytes(blob)
+    if len(blob) < _HEAD.size or not blob.startswith(MAGIC):
+        raise CorruptSnapshot(
+            f"these {len(blob)} bytes are not a windrow snapshot: they do not begin with {MAGIC!r}"
+        )
+    _, version, length, checksum = _HEAD.unpack_from(blob)
+    if version > VERSION:
+        raise FormatTooNew(
+            f"the snapshot has format version {version}, this windrow reads up to {VERSION}; upgrade windrow to restore it"
+        )
+    if version < 1:
+        raise CorruptSnapshot(f"the snapshot was changed: there is no format version {version}")
+    body = blob[_HEAD.size :]
+    if len(body) != length:
+        raise CorruptSnapshot(f"the snapshot is cut off: {len(body)} bytes of a body of {length}")
+    if zlib.crc32(body) != checksum:
+        raise CorruptSnapshot("the snapshot was changed: its checksum does not match; restore an older one")
+    image = decode_value(body)
+    if not isinstance(image, dict) or not isinstance(image.get("fingerprint"), str):
+        raise CorruptSnapshot("the snapshot's body is not a windrow state")
+    if fingerprint is None:
+        check(image)
+        return image
+    if image["fingerprint"] == getattr(fingerprint, "without_code", fingerprint) != fingerprint:
+        _warn_of_code(fingerprint)
+    elif image["fingerprint"] != fingerprint:
+        raise FingerprintMismatch(
+            f"the snapshot is of another query (fingerprint {image['fingerprint'][:12]}, this query's is {fingerprint[:12]}): "
+            f"{difference(str(image.get('query', '')), query)}. Restore it with the query that made it, or start with new state"
+        )
+    check(image)
+    return image
+
+
+def difference(theirs: str, ours: str) -> str:
+    """What differs between two queries in JSON, in words.
+
+    >>> difference('{"by": ["a"], "late": "side"}', '{"by": ["b"]}')
+    'by was ["a"] and is ["b"]; late was "side" and is not given'
+    """
+    try:
+        old, new = json.loads(theirs), json.loads(ours)
+    except (ValueError, RecursionError):
+        return "the queries cannot be compared"
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return "the queries cannot be compared"
+    told = list(_changed_code(old, new, ""))
+    old, new = without_code(old), without_code(new)
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            was, now = (json.dumps(q[name]) if name in q else "not given" for q in (old, new))
+            told.append(f"{name} was {was} and is {now}")
+    return "; ".join(told) or "the queries read the same, but a default changed"
+
+
+def _changed_code(old: Any, new: Any, name: str) -> Iterator[str]:
+    """Which aggregates or policies have the same name, but other code or another version."""
+    if isinstance(old, list) and isinstance(new, list):
+        for before, now in zip(old, new, strict=False):
+            yield from _changed_code(before, now, name)
+    elif isinstance(old, dict) and isinstance(new, dict):
+        if (
+            "code" in old
+            and "code" in new
+            and old["code"] != new["code"]
+            and old.get("kind") == new.get("kind")
+        ):
+            where = (
+                "the policy of the window"
+                if old["kind"] == "policy"
+                else f"aggregate {name!r} ({old['kind']})"
+            )
+            yield f"the code of {where} changed; if it can go on with old state, give it a version="
+        for each in old.keys() & new.keys():
+            yield from _changed_code(old[each], new[each], each if name in ("", "aggregates") else name)
+
+
+def _warn_of_code(fingerprint: str) -> None:
+    if fingerprint not in _WARNED:
+        _WARNED.add(fingerprint)
+        warnings.warn(
+            "this state was written before windrow recorded the code of aggregates and policies of your own, so it is "
+            "not known whether that code has changed since; what is written from now on records it",
+            stacklevel=3,
+        )
+
+
+_WARNED: set[str] = set()
+"""Queries that were warned of, once each: a store has many pages."""

@@ -1,0 +1,1 @@
+"""What windrow is tested with, for your own aggregates and queries too: laws, the oracle, comparison."""
