@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Field, Monoid, SliceSql
+from windrow.aggregates.monoid import first_field
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Count(Aggregate):
             identity=(0,),
             lift=_one,
             combine=_plus,
-            lower=_value,
+            lower=first_field,
             defined=_always,
             invert=_minus,
             output=pa.int64(),
@@ -53,10 +54,6 @@ def _plus(a: tuple[int], b: tuple[int]) -> tuple[int]:
 
 def _minus(a: tuple[int], b: tuple[int]) -> tuple[int]:
     return (a[0] - b[0],)
-
-
-def _value(p: tuple[int]) -> int:
-    return p[0]
 
 
 def _always(_: tuple[int]) -> bool:

@@ -1,7 +1,7 @@
 """Smallest, largest, where they are, and how often they occur.
 
-NaN is larger and smaller than everything, so it propagates; among equals the first row wins, so that the
-answer is the same bits in every grouping.
+NaN wins against every number, for the largest as for the smallest, so it propagates. Among equals the first row
+wins, so that every grouping gives the same bits.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Field, Monoid, SliceSql, dtype_of, highest, link, lowest
+from windrow.aggregates.monoid import first_field, wrapped
 from windrow.errors import AggregateError
 
 
@@ -163,9 +164,9 @@ def _extreme(
         name=aggregate.label,
         fields=(Field("extreme", dtype),),
         identity=(identity(dtype),),
-        lift=_wrapped,
+        lift=wrapped,
         combine=combine,
-        lower=_value,
+        lower=first_field,
         output=type_,
         inputs=(type_,),
         selective=True,
@@ -174,12 +175,14 @@ def _extreme(
 
 
 def _propagating(sql: str) -> SliceSql:
-    """Engines disagree about where NaN belongs in the order of numbers, so it is looked for.
+    """SQL for an extreme that NaN wins, whatever place the engine gives NaN among the numbers.
 
-    Flink's planner takes ``x <> x`` for false; only a case it cannot reorder finds what is no number.
+    To Spark NaN is larger than any number, so its maximum needs no more. Flink's planner simplifies ``x <> x`` to false,
+    so NaN is found by a ``case`` that it cannot simplify.
     """
+    spark = f"case when bool_or(isnan({{0}})) then cast('NaN' as double) else {sql} end"
     return SliceSql(
-        {"extreme": f"case when bool_or(isnan({{0}})) then cast('NaN' as double) else {sql} end"},
+        {"extreme": sql if sql.startswith("max(") else spark},
         flink={
             "extreme": "case when max(case when {0} is null then -2 when {0} < 0 then -1 when {0} >= 0 "
             "then 0 else 1 end) = 1 "
@@ -190,14 +193,6 @@ def _propagating(sql: str) -> SliceSql:
 
 def _same(x: Any) -> Any:
     return x
-
-
-def _wrapped(x: Any) -> Any:
-    return (x,)
-
-
-def _value(p: Any) -> Any:
-    return p[0]
 
 
 # Where the extreme is: (value, by, seen). ``precedes(x, y)`` says that y takes the place of x.
@@ -214,7 +209,7 @@ def _arg_extreme(aggregate: Aggregate, types: Sequence[pa.DataType], precedes: A
         identity=(None, None, 0) if objects else (0, 0, 0),
         lift=_seen,
         combine=link(_arg_combine, {"precedes": precedes}),
-        lower=_value,
+        lower=first_field,
         defined=_was_seen,
         output=types[0],
         inputs=tuple(types),
@@ -228,11 +223,11 @@ def precedes(_: Any, __: Any) -> bool:
 
 
 def _precedes_larger(x: Any, y: Any) -> bool:
-    return y > x or (y != y and x == x)  # type: ignore[no-any-return]
+    return y > x or (y != y and x == x)
 
 
 def _precedes_smaller(x: Any, y: Any) -> bool:
-    return y < x or (y != y and x == x)  # type: ignore[no-any-return]
+    return y < x or (y != y and x == x)
 
 
 def _seen(value: Any, by: Any) -> Any:
@@ -244,7 +239,7 @@ def _arg_combine(a: Any, b: Any) -> Any:
 
 
 def _was_seen(p: Any) -> bool:
-    return p[2] == 1  # type: ignore[no-any-return]
+    return p[2] == 1
 
 
 # How often: (extreme, n).
@@ -278,8 +273,8 @@ def _count_combine(a: Any, b: Any) -> Any:
 
 
 def _count(p: Any) -> int:
-    return p[1]  # type: ignore[no-any-return]
+    return p[1]
 
 
 def _counted(p: Any) -> bool:
-    return p[1] > 0  # type: ignore[no-any-return]
+    return p[1] > 0

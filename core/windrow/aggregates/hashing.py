@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from windrow.aggregates.encoding import encode_value
+from windrow.columns.encoding import encode_value
 
 
 def mixed(z: int) -> int:
@@ -42,7 +42,9 @@ def hash_float(x: Any) -> int:
 
 
 def digest(value: Any) -> int:
-    """A hash of 128 bits of any value that can be encoded; numbers that are equal have equal hashes.
+    """A hash of 128 bits of any value that can be encoded; integers and floats that are equal have equal hashes.
+
+    Decimals are hashed with their scale, which all values of a column share.
 
     >>> digest(3) == digest(3.0) == digest(True + 2)
     True

@@ -1,12 +1,15 @@
 """Aggregates whose partial is as large as their input: lists, the largest few, medians, quantiles. All are
 exact.
 
-Their partials are Python objects that are never changed: tuples, and sorted arrays that are merged in
-linear time.
+Quantiles and the largest values are computed from the rows of whole windows, which slide: O(log n) for each row that
+enters or leaves. Where partials are needed, they are Python objects that are never changed: tuples, and sorted arrays
+that are merged in linear time. The rows of a batch become one partial before they are combined.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Monoid, dtype_of
-from windrow.aggregates.arrow import Array
 from windrow.aggregates.extremes import ordered_dtype
+from windrow.aggregates.whole import Extents, WholeWindow
+from windrow.columns.arrow import Array, physical_dtype
 from windrow.errors import AggregateError
+from windrow.kernels.extents.sliding import SlidingQuantiles, SlidingTopK
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Collect(Aggregate):
             fields=None,
             identity=(),
             lift=_single,
+            lift_many=_all,
             combine=_concatenated,
             lower=_list_of(types[0]),
             defined=_always,
@@ -79,17 +85,27 @@ class TopK(Aggregate):
             fields=None,
             identity=(),
             lift=_single,
+            lift_many=lambda x: tuple(heapq.nlargest(k, _all(x), key=_nan_last)),
             combine=largest,
             lower=_list_of(types[0]),
             output=pa.list_(types[0]),
             inputs=tuple(types),
         )
 
+    def whole(self, types: Sequence[pa.DataType], *, compiled: bool = True) -> WholeWindow | None:
+        (type_,) = self._types(types)
+        if physical_dtype(type_).kind == "O":
+            return None
+        return SlidingLargest((type_,), np.dtype(object), k=self.k, interpreted=not compiled)
+
 
 @dataclass(frozen=True)
 class Quantile(Aggregate):
     """The exact ``q``-quantile, float64, linear between the two nearest values (numpy's default). NaN if
     any value is.
+
+    An infinity is a value like others: between a number and an infinity lies that infinity. Between -∞ and ∞
+    lies NaN, as in numpy.
 
     >>> import windrow as wr
     >>> p90 = wr.Quantile("latency", q=0.9).bind()
@@ -107,10 +123,15 @@ class Quantile(Aggregate):
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:
         return _quantile(self, types[0], float(self.q))
 
+    def whole(self, types: Sequence[pa.DataType], *, compiled: bool = True) -> WholeWindow | None:
+        return _sliding_quantile(self._types(types)[0], float(self.q), compiled)
+
 
 @dataclass(frozen=True)
 class Median(Aggregate):
     """The exact median, float64; of an even number of values, the mean of the two in the middle.
+
+    Infinities and NaN count as in :class:`Quantile`.
 
     >>> import windrow as wr
     >>> middle = wr.Median("load").bind()
@@ -123,12 +144,60 @@ class Median(Aggregate):
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:
         return _quantile(self, types[0], 0.5)
 
+    def whole(self, types: Sequence[pa.DataType], *, compiled: bool = True) -> WholeWindow | None:
+        return _sliding_quantile(self._types(types)[0], 0.5, compiled)
+
+
+# Whole windows.
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingQuantile(WholeWindow):
+    """Quantiles of windows that share their sorted rows."""
+
+    q: float
+    interpreted: bool = False
+
+    carries = True
+
+    def compute(self, windows: Extents, out: Array, ok: Array) -> None:
+        quantiles = SlidingQuantiles(self.dtypes[0], [self.q], compiled=not self.interpreted)
+        quantiles.run(windows.columns[0], None, windows.lo, windows.hi, out.reshape(-1, 1), ok)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingLargest(WholeWindow):
+    """The largest values of windows that share their sorted rows."""
+
+    k: int
+    interpreted: bool = False
+
+    carries = True
+
+    def compute(self, windows: Extents, out: Array, ok: Array) -> None:
+        largest = SlidingTopK(self.dtypes[0], self.k, compiled=not self.interpreted)
+        lists = largest.run(windows.columns[0], None, windows.lo, windows.hi)
+        lower = _list_of(self.stored[0])
+        for place, values in enumerate(lists.to_pylist()):
+            out[place] = lower(values)
+        ok[:] = windows.hi > windows.lo
+
+
+def _sliding_quantile(type_: pa.DataType, q: float, compiled: bool) -> WholeWindow:
+    return SlidingQuantile((type_,), np.dtype(np.float64), q=q, interpreted=not compiled)
+
 
 # Tuples.
 
 
 def _single(x: Any) -> tuple[Any, ...]:
     return (x.item() if isinstance(x, np.generic) else x,)
+
+
+def _all(column: Array) -> tuple[Any, ...]:
+    if column.dtype.kind == "O":
+        return tuple(x.item() if isinstance(x, np.generic) else x for x in column)
+    return tuple(column.tolist())
 
 
 def _concatenated(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -159,6 +228,7 @@ def _quantile(aggregate: Aggregate, type_: pa.DataType, q: float) -> Monoid:
         fields=None,
         identity=np.empty(0, dtype=dtype),
         lift=lambda x: np.array([x], dtype=dtype),
+        lift_many=lambda x: np.sort(x.astype(dtype, copy=False)),
         combine=_merged,
         lower=lambda p: interpolated(p, q),
         output=pa.float64(),
@@ -182,9 +252,20 @@ def interpolated(ascending: Array, q: float) -> float:
     below = int(position)
     low = float(ascending[below])
     high = float(ascending[min(below + 1, len(ascending) - 1)])
-    share = position - below
+    return _between(low, high, position - below)
+
+
+def _between(low: float, high: float, share: float) -> float:
+    """The point that lies ``share`` of the way from ``low`` to ``high``, as numpy computes it.
+
+    An infinite neighbour decides; halfway between both infinities is NaN.
+    """
     if low == high or share == 0.0:
         return low
+    if math.isinf(low) or math.isinf(high):
+        return low + high
+    if math.isinf(high - low):  # halves are exact here, and their difference is finite
+        return 2.0 * _between(low / 2.0, high / 2.0, share)
     if share >= 0.5:  # from the nearer side, as numpy does
         return high - (high - low) * (1.0 - share)
     return low + (high - low) * share

@@ -112,7 +112,7 @@ def _merge(dst: Any, i: int, a: Any, j: int, b: Any, k: int) -> None:
 def _lower(p: Any) -> int:
     registers = np.zeros(M, dtype=np.uint8)
     registers[:] = p[0]  # of no rows at all, the identity is a single zero
-    return _estimate(registers)  # type: ignore[no-any-return]
+    return _estimate(registers)
 
 
 def _estimate(registers: Any) -> Any:
@@ -126,7 +126,7 @@ def _estimate(registers: Any) -> Any:
 
 
 def _sigma(x: float) -> float:
-    """x + Σ x^(2^k) · 2^(k-1): what the empty registers say."""
+    """x + Σ x^(2^k) · 2^(k-1): the term of the empty registers."""
     if x == 1.0:
         return math.inf
     y, z, before = 1.0, x, -1.0
@@ -138,7 +138,7 @@ def _sigma(x: float) -> float:
 
 
 def _tau(x: float) -> float:
-    """(1 - x - Σ (1 - x^(2^-k))² · 2^-k) / 3: what the full registers say."""
+    """(1 - x - Σ (1 - x^(2^-k))² · 2^-k) / 3: the term of the full registers."""
     if x == 0.0 or x == 1.0:
         return 0.0
     y, z, before = 1.0, 1.0 - x, -1.0

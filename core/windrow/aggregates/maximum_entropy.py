@@ -35,17 +35,15 @@ COEFFICIENTS = np.array(
 BINOMIALS = np.array([[float(math.comb(i, j)) for j in range(ORDER + 1)] for i in range(ORDER + 1)])
 
 
-def fitted(sums: Any, n: Any, low: float, high: float) -> Any:
-    """The masses of the cells of [low, high], and the entropy, from the power sums Σx, Σx², … of n values.
+def fitted(sums: Any, n: Any, radius: float) -> Any:
+    """The masses of the cells of [-1, 1], from the power sums Σu, Σu², … of n values in it, and the entropy of
+    the values ``radius`` · u.
 
-    All Newton steps are here and not in a function of their own: what is called from a function is compiled
-    again with it, and an aggregate's ``lower`` is deep enough as it is.
+    All Newton steps are in this function, because each level of calls is compiled once more with its caller,
+    and an aggregate's ``lower`` has many levels already.
     """
-    centre, radius = 0.5 * (low + high), 0.5 * (high - low)
-    mu = _chebyshev_moments(sums, n, centre, radius, _usable(sums, low, high, centre, radius))
+    mu = _chebyshev_moments(sums, n)
     k = mu.shape[0]
-    if k == 0:
-        return 0.5 * WIDTHS, math.log(2.0 * radius)
     weights, step, gradient, moments = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(2 * k + 1)
     masses = np.zeros(CELLS)
     log_z = _fill(masses, weights, step, 0.0)
@@ -87,35 +85,18 @@ def position(masses: Any, q: float) -> float:
     for cell in range(CELLS):
         mass = (1.0 - FLOOR) * masses[cell] + FLOOR * 0.5 * WIDTHS[cell]
         if below + mass >= q:
-            return EDGES[cell] + WIDTHS[cell] * (q - below) / mass  # type: ignore[no-any-return]
+            return EDGES[cell] + WIDTHS[cell] * (q - below) / mass
         below += mass
     return 1.0
 
 
-def _usable(sums: Any, low: float, high: float, centre: float, radius: float) -> int:
-    """How many moments survive the shift to [-1, 1]: the further the values are from 0, the fewer."""
-    growth = 2.42 * (max(abs(low), abs(high)) + abs(centre)) / radius
-    k, error = 0, 1e-16
-    while k < min(sums.shape[0], ORDER) and math.isfinite(sums[k]):
-        error *= growth
-        if error > 1e-6:
-            break
-        k += 1
-    return k
-
-
-def _chebyshev_moments(sums: Any, n: Any, centre: float, radius: float, k: int) -> Any:
-    shifted = np.zeros(k + 1)
-    for i in range(k + 1):
-        total = 0.0
-        for j in range(i + 1):
-            moment = sums[j - 1] / n if j > 0 else 1.0
-            total += BINOMIALS[i, j] * (moment / radius**j) * (-centre / radius) ** (i - j)
-        shifted[i] = total
+def _chebyshev_moments(sums: Any, n: Any) -> Any:
+    k = sums.shape[0]
     mu = np.zeros(k)
     for i in range(k):
-        for j in range(i + 2):
-            mu[i] += COEFFICIENTS[i + 1, j] * shifted[j]
+        mu[i] = COEFFICIENTS[i + 1, 0]
+        for j in range(1, i + 2):
+            mu[i] += COEFFICIENTS[i + 1, j] * (sums[j - 1] / n)
         mu[i] = min(max(mu[i], -1.0), 1.0)
     return mu
 

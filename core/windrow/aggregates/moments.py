@@ -2,8 +2,8 @@
 
 The partial is the number of values, their mean, and the sum of squared deviations from it. Two partials are
 combined as in Chan, Golub and LeVeque, *Updating Formulae and a Pairwise Algorithm for Computing Sample
-Variances*, 1979: nothing is subtracted that is nearly equal, so that a small spread on a large mean
-survives.
+Variances*, 1979: no two nearly equal numbers are subtracted, so a small spread around a large mean is kept.
+That is for floats; sums of integers are exact (:mod:`windrow.aggregates.integer_moments`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Field, Monoid, SliceSql, dtype_of, link
+from windrow.aggregates.integer_moments import integer_moments
 from windrow.errors import AggregateError
 
 
@@ -24,6 +25,8 @@ from windrow.errors import AggregateError
 class Var(Aggregate):
     """The variance; ``ddof=1`` (default) is that of a sample, 0 that of a population. Null for ``ddof``
     values or fewer.
+
+    That of integers comes from exact sums and is right to the last bit or two, however large they are.
 
     >>> import windrow as wr
     >>> wr.sliding([1e9 + 1, 1e9 + 3, 1e9 + 5, 1e9 + 5], wr.Var(), range=3)
@@ -37,7 +40,7 @@ class Var(Aggregate):
         _check_ddof(self, self.ddof)
 
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:
-        return _moments(self, types, self.ddof, _variance)
+        return _moments(self, types, self.ddof, deviation=False)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Std(Aggregate):
         _check_ddof(self, self.ddof)
 
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:
-        return _moments(self, types, self.ddof, _deviation)
+        return _moments(self, types, self.ddof, deviation=True)
 
 
 def _check_ddof(aggregate: Aggregate, ddof: Any) -> None:
@@ -64,8 +67,9 @@ def _check_ddof(aggregate: Aggregate, ddof: Any) -> None:
         raise AggregateError(f"{aggregate.label}: ddof is {ddof!r}; expected 0, 1 or another whole number")
 
 
-def _moments(aggregate: Aggregate, types: Sequence[pa.DataType], ddof: int, lower: Any) -> Monoid:
-    dtype_of(types[0], aggregate)
+def _moments(aggregate: Aggregate, types: Sequence[pa.DataType], ddof: int, deviation: bool) -> Monoid:
+    if dtype_of(types[0], aggregate).kind != "f":
+        return integer_moments(aggregate, types[0], ddof, deviation)
     number = np.dtype(np.float64)
     return Monoid(
         name=aggregate.label,
@@ -73,7 +77,7 @@ def _moments(aggregate: Aggregate, types: Sequence[pa.DataType], ddof: int, lowe
         identity=(0, 0.0, 0.0),
         lift=_lift,
         combine=_combine,
-        lower=link(lower, {"DDOF": ddof}),
+        lower=link(_deviation if deviation else _variance, {"DDOF": ddof}),
         defined=link(_enough, {"DDOF": ddof}),
         output=pa.float64(),
         inputs=tuple(types),
@@ -106,11 +110,11 @@ def _combine(a: Any, b: Any) -> Any:
 
 
 def _enough(p: Any) -> bool:
-    return p[0] > DDOF  # type: ignore[no-any-return]
+    return p[0] > DDOF
 
 
 def _variance(p: Any) -> float:
-    return p[2] / (p[0] - DDOF)  # type: ignore[no-any-return]
+    return p[2] / (p[0] - DDOF)
 
 
 def _deviation(p: Any) -> float:

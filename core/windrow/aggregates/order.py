@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Field, Monoid, dtype_of
-from windrow.aggregates.extremes import ordered_dtype
+from windrow.aggregates.monoid import first_field
 
 COUNT = np.dtype(np.int64)
 
@@ -45,45 +45,6 @@ class Last(Aggregate):
         return _end(self, types[0], _last, _last_object)
 
 
-@dataclass(frozen=True)
-class LongestIncreasingRun(Aggregate):
-    """How many rows the longest run has in which every value is larger than the one before.
-
-    A run may cross from one partial into the next, so a partial knows its first and last value, and how
-    long the runs at its two ends are.
-
-    >>> import windrow as wr
-    >>> wr.sliding([3.0, 1.0, 2.0, 5.0, 4.0], wr.LongestIncreasingRun(), range=4)
-    array([3, 3])
-    """
-
-    column: str | None = None
-
-    def dense(self, types: Sequence[pa.DataType]) -> Monoid:
-        dtype = ordered_dtype(types[0], self)
-        objects = dtype.kind == "O"
-        fields = (
-            Field("n", COUNT),
-            Field("first", dtype),
-            Field("last", dtype),
-            Field("prefix", COUNT),
-            Field("suffix", COUNT),
-            Field("best", COUNT),
-        )
-        return Monoid(
-            name=self.label,
-            fields=None if objects else fields,
-            identity=(0, None, None, 0, 0, 0) if objects else (0, 0, 0, 0, 0, 0),
-            lift=_run,
-            combine=_joined,
-            lower=_best,
-            defined=_nonempty,
-            output=pa.int64(),
-            inputs=tuple(types),
-            commutative=False,
-        )
-
-
 def _end(aggregate: Aggregate, type_: pa.DataType, combine: Any, combine_objects: Any) -> Monoid:
     dtype = dtype_of(type_, aggregate, numeric=False)
     objects = dtype.kind == "O"
@@ -93,7 +54,7 @@ def _end(aggregate: Aggregate, type_: pa.DataType, combine: Any, combine_objects
         identity=None if objects else (0, 0),
         lift=_same if objects else _seen,
         combine=combine_objects if objects else combine,
-        lower=_same if objects else _value,
+        lower=_same if objects else first_field,
         defined=None if objects else _was_seen,
         output=type_,
         inputs=(type_,),
@@ -110,12 +71,8 @@ def _seen(x: Any) -> Any:
     return x, 1
 
 
-def _value(p: Any) -> Any:
-    return p[0]
-
-
 def _was_seen(p: Any) -> bool:
-    return p[1] == 1  # type: ignore[no-any-return]
+    return p[1] == 1
 
 
 def _first(a: Any, b: Any) -> Any:
@@ -132,29 +89,3 @@ def _first_object(a: Any, b: Any) -> Any:
 
 def _last_object(a: Any, b: Any) -> Any:
     return a if b is None else b
-
-
-# (n, first, last, prefix, suffix, best)
-
-
-def _run(x: Any) -> Any:
-    return 1, x, x, 1, 1, 1
-
-
-def _joined(a: Any, b: Any) -> Any:
-    if a[0] == 0:
-        return b
-    if b[0] == 0:
-        return a
-    across = a[4] + b[3] if b[1] > a[2] else 0
-    prefix = across if across > 0 and a[3] == a[0] else a[3]
-    suffix = across if across > 0 and b[4] == b[0] else b[4]
-    return a[0] + b[0], a[1], b[2], prefix, suffix, max(a[5], b[5], across)
-
-
-def _best(p: Any) -> int:
-    return p[5]  # type: ignore[no-any-return]
-
-
-def _nonempty(p: Any) -> bool:
-    return p[0] > 0  # type: ignore[no-any-return]

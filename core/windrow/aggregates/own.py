@@ -20,16 +20,17 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.aggregates import arrow
 from windrow.aggregates.algebra import Aggregate, Field, Monoid
+from windrow.code_digest import digest
+from windrow.columns import arrow
 from windrow.errors import AggregateError
 
-__all__ = ["aggregate_type"]
+__all__ = ["OwnAggregate", "aggregate_type"]
 
 _REQUIRED = ("lift", "combine", "lower")
 _OPTIONAL = ("invert", "defined", "add", "merge")
@@ -44,7 +45,8 @@ def aggregate_type(
     commutative: bool = True,
     selective: bool = False,
     tolerance: float | None = None,
-) -> Callable[[type], Any]:
+    version: str | int | None = None,
+) -> Callable[[type], type[OwnAggregate]]:
     """A class decorator: three functions become an aggregate that takes column names, ``Average("load")``.
 
     The class holds plain functions, without ``self``: ``lift`` (one parameter per column), ``combine``,
@@ -59,10 +61,13 @@ def aggregate_type(
     ``identity`` is the partial of no rows (a vector's is one number that fills it). ``output`` is the type
     of the result; by default it is found by running the functions once. ``commutative`` and ``selective``
     are promises, and ``tolerance`` is the relative error that regrouping may cause (default: 1e-9 if
-    partials hold floats, else none); :func:`windrow.laws.check` tests all of them.
+    partials hold floats, else none); :func:`windrow.testing.laws.check` tests all of them.
+
+    State is restored only under the code that wrote it. ``version`` stands in for the code: give one, and change it
+    when old state is of no use to the new code.
     """
 
-    def decorate(cls: type) -> Any:
+    def decorate(cls: type) -> type[OwnAggregate]:
         functions = _functions(cls)
         fields = (
             None if partial is None else tuple(Field.parse(name, str(spec)) for name, spec in partial.items())
@@ -75,6 +80,7 @@ def aggregate_type(
             commutative=commutative,
             selective=selective,
             tolerance=_default_tolerance(fields, selective) if tolerance is None else float(tolerance),
+            version=_checked_version(cls, version),
         )
         inputs = _inputs(cls, functions["lift"])
         made = dataclasses.make_dataclass(
@@ -103,16 +109,48 @@ class _Declaration(NamedTuple):
     commutative: bool
     selective: bool
     tolerance: float
+    version: str | None
 
 
 @dataclasses.dataclass(frozen=True)
 class OwnAggregate(Aggregate, builtin=False):
-    """What :func:`aggregate_type` makes."""
+    """What :func:`aggregate_type` makes. A class that is to pass a type checker names it as its base, because mypy does not
+    look at class decorators:
+
+    >>> import windrow as wr
+    >>> @wr.aggregate_type(partial={"total": "f8"}, identity=(0.0,))
+    ... class Total(wr.OwnAggregate):
+    ...     @staticmethod
+    ...     def lift(x: float) -> tuple[float]: return (x,)
+    ...     @staticmethod
+    ...     def combine(a: tuple[float], b: tuple[float]) -> tuple[float]: return (a[0] + b[0],)
+    ...     @staticmethod
+    ...     def lower(p: tuple[float]) -> float: return p[0]
+    >>> Total("load").columns
+    ('load',)
+    """
 
     declared: ClassVar[_Declaration]
 
+    def __init_subclass__(cls, builtin: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(builtin=builtin, **kwargs)
+
+    if TYPE_CHECKING:  # what decorated classes take: the names of their columns
+
+        def __init__(self, *columns: str, where: str | None = None) -> None: ...
+
+    def described(self) -> dict[str, Any]:
+        declared = self.declared
+        fields = (
+            None if declared.fields is None else [(f.name, f.dtype.str, f.width) for f in declared.fields]
+        )
+        code = declared.version or digest(declared.functions, fields, declared.identity)
+        return {**self._form(), "code": code}
+
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:
         declared = self.declared
+        if declared.fields is not None:
+            self._check_partials(declared.fields, types)
         return Monoid(
             name=self.label,
             fields=declared.fields,
@@ -124,6 +162,32 @@ class OwnAggregate(Aggregate, builtin=False):
             tolerance=declared.tolerance,
             **declared.functions,
         )
+
+    def _check_partials(self, fields: tuple[Field, ...], types: Sequence[pa.DataType]) -> None:
+        """Refuse functions whose partials do not fit their fields: a compiled kernel would cut numbers off silently."""
+        lift, combine = self.declared.functions["lift"], self.declared.functions["combine"]
+        try:
+            rows = [[_sample(type_, number) for type_ in types] for number in (1.5, 2.25)]
+            partials = [("lift", lift(*row)) for row in rows]
+            if all(isinstance(partial, tuple) for _, partial in partials):
+                partials.append(("combine", combine(partials[0][1], partials[1][1])))
+        except Exception:  # it is called with other values later, and may be right for those
+            return
+        names = ", ".join(field.name for field in fields)
+        for function, partial in partials:
+            if not isinstance(partial, tuple) or len(partial) != len(fields):
+                hint = "; a tuple of one is written (x,)" if len(fields) == 1 else ""
+                raise AggregateError(
+                    f"{function} of {self.label} returns {partial!r}; expected a tuple with a number for each field of the "
+                    f"partial: {names}{hint}"
+                )
+            for field, value in zip(fields, partial, strict=True):
+                whole = field.dtype.kind in "iu" and not field.width
+                if whole and isinstance(value, float | np.floating) and value != int(value):
+                    raise AggregateError(
+                        f"{function} of {self.label} gives {value!r} for the field {field.name!r}, which is {field.dtype.str[1:]!r} "
+                        f"and would lose the fraction; declare it as 'f8', or round in {function}"
+                    )
 
     def _inferred_output(self, types: Sequence[pa.DataType]) -> pa.DataType:
         lift, combine, lower = (self.declared.functions[name] for name in _REQUIRED)
@@ -144,7 +208,7 @@ class OwnAggregate(Aggregate, builtin=False):
             ) from cause
 
 
-def _sample(type_: pa.DataType, number: int) -> Any:
+def _sample(type_: pa.DataType, number: float) -> Any:
     dtype = arrow.physical_dtype(type_)
     if dtype.kind != "O":
         return dtype.type(number).item()
@@ -203,6 +267,16 @@ def _checked_output(cls: type, output: pa.DataType | str) -> pa.DataType:
         return as_type(output)
     except AggregateError as error:
         raise AggregateError(f"the output of {cls.__name__}: {error}") from None
+
+
+def _checked_version(cls: type, version: Any) -> str | None:
+    if version is not None and (
+        isinstance(version, bool) or not isinstance(version, str | int) or version == ""
+    ):
+        raise AggregateError(
+            f"the version of {cls.__name__} is {version!r}; expected a text or a whole number"
+        )
+    return None if version is None else f"version {version}"
 
 
 def as_type(output: Any) -> pa.DataType:

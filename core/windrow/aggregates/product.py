@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Monoid, aggregate_from_dict, link
-from windrow.errors import AggregateError
-from windrow.kernels.slots import slots
+from windrow.errors import AggregateError, QueryError
+from windrow.imports import Allow
+from windrow.kernels.partials import slots
 
 __all__ = ["product"]
 
@@ -45,6 +46,24 @@ class ProductOf(Aggregate):
             raise AggregateError("a product needs one or more aggregates, each with a name of its own")
         object.__setattr__(self, "parts", read)
 
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], allow: Allow) -> Aggregate:
+        parts = parameters.get("parts")
+        where = parameters.get("where")
+        if set(parameters) - {"where"} != {"parts"} or not isinstance(parts, list | tuple):
+            raise QueryError(
+                "a ProductOf has 'parts', a list of pairs of a name and an aggregate, and maybe 'where'"
+            )
+        if not isinstance(where, str | None):
+            raise QueryError(f"where of ProductOf has to be a condition, not {where!r}")
+        for part in parts:
+            if not isinstance(part, list | tuple) or len(part) != 2 or not isinstance(part[0], str):
+                raise QueryError(
+                    f"a part of ProductOf has to be a pair of a name and an aggregate, not {part!r}"
+                )
+        read = tuple((name, aggregate_from_dict(part, allow=allow)) for name, part in parts)
+        return cls(read, where=where)
+
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(column for _, part in self.parts for column in part.columns)
@@ -58,10 +77,14 @@ class ProductOf(Aggregate):
         return " × ".join(part.label for _, part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": "ProductOf", "parts": [[name, part.to_dict()] for name, part in self.parts]}
+        return self._with([[name, part.to_dict()] for name, part in self.parts])
 
     def described(self) -> dict[str, Any]:
-        return {"kind": "ProductOf", "parts": [[name, part.described()] for name, part in self.parts]}
+        return self._with([[name, part.described()] for name, part in self.parts])
+
+    def _with(self, parts: list[Any]) -> dict[str, Any]:
+        where = {} if self.where is None else {"where": self.where}
+        return {"kind": "ProductOf", "parts": parts, **where}
 
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:
         monoids, at = {}, 0
@@ -86,6 +109,11 @@ def _aggregate(name: str, part: Any) -> Aggregate:
     if not isinstance(part, Aggregate):
         raise AggregateError(
             f"part {name!r} of a product is {part!r}; expected an aggregate such as Max('load')"
+        )
+    if part.where is not None:
+        raise AggregateError(
+            f"part {name!r} of a product has where={part.where!r}; a row counts for all parts or for none: "
+            f"compute it as an aggregate of its own"
         )
     return part
 
@@ -116,6 +144,10 @@ def _objects(monoids: Mapping[str, Monoid]) -> dict[str, Any]:
         spans = zip(every, starts, starts[1:], strict=False)
         return tuple(m.lift(*values[begin:end]) for m, begin, end in spans)
 
+    def lift_many(*columns: Any) -> Any:
+        spans = zip(every, starts, starts[1:], strict=False)
+        return tuple(_lift_many(m, columns[begin:end], len(columns[0])) for m, begin, end in spans)
+
     def combine(a: Any, b: Any) -> Any:
         return tuple(m.combine(x, y) for m, x, y in zip(every, a, b, strict=True))
 
@@ -129,10 +161,17 @@ def _objects(monoids: Mapping[str, Monoid]) -> dict[str, Any]:
         "fields": None,
         "identity": tuple(m.empty() for m in every),
         "lift": lift,
+        "lift_many": lift_many if any(m.lift_many for m in every) else None,
         "combine": combine,
         "lower": lower,
         "invert": invert if all(m.invertible for m in every) else None,
     }
+
+
+def _lift_many(monoid: Monoid, columns: tuple[Any, ...], rows: int) -> Any:
+    if monoid.lift_many is not None:
+        return monoid.lift_many(*columns)
+    return monoid.fold([tuple(column[row] for column in columns) for row in range(rows)])
 
 
 # Numbers: the fields of all parts in one row. Each pair is joined by functions that know where the second

@@ -18,7 +18,6 @@
 from __future__ import annotations
 
 import base64
-import importlib
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -28,7 +27,9 @@ import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Monoid
 from windrow.aggregates.own import as_type
+from windrow.code_digest import digest
 from windrow.errors import AggregateError, QueryError
+from windrow.imports import ANY, Allow, imported
 
 __all__ = ["from_beam", "from_flink"]
 
@@ -99,6 +100,16 @@ class _Foreign(Aggregate, builtin=False):
                 f"{type(self).__name__} calls {', '.join(self.needs)}"
             )
 
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], allow: Allow) -> Aggregate:
+        name, reads = parameters.get("name"), parameters.get("reads", [])
+        if not isinstance(name, str) or "function" in parameters:
+            raise QueryError(f"a {cls.__name__} in a document has a 'name', such as 'jobs.combiners:mean_fn'")
+        if not isinstance(reads, list | tuple) or not all(isinstance(column, str) for column in reads):
+            raise QueryError(f"reads of {cls.__name__} has to be a list of columns, not {reads!r}")
+        function = _imported(name, allow)
+        return super().from_parameters({**parameters, "function": function}, allow)
+
     @property
     def columns(self) -> tuple[str, ...]:
         return self.reads
@@ -117,9 +128,13 @@ class _Foreign(Aggregate, builtin=False):
                 f"{self.name} cannot be named in JSON; put it at the top level of a module and give its "
                 'import name, such as "jobs.combiners:mean_fn", instead of the object'
             )
-        return self.described()
+        return self._form()
 
     def described(self) -> dict[str, Any]:
+        methods = [getattr(type(self.function), name, None) for name in self.needs]
+        return {**self._form(), "code": digest(*methods)}
+
+    def _form(self) -> dict[str, Any]:
         form = {"kind": type(self).__name__, "name": self.name, "reads": list(self.reads)}
         promises = {"commutative": self.commutative, "tolerance": self.tolerance}
         return {**form, "output": _type_as_text(self.output), **promises}
@@ -191,7 +206,7 @@ _IMMUTABLE = (int, float, str, bytes, type(None))
 
 
 def copied(accumulator: Any) -> Any:
-    """The accumulator, safe to be changed by whoever gets it."""
+    """A copy of the accumulator that may be changed; immutable ones are returned as they are."""
     return accumulator if isinstance(accumulator, _IMMUTABLE) else deepcopy(accumulator)
 
 
@@ -208,17 +223,9 @@ def _source(function: Any) -> tuple[str, Any]:
     return f"<{cls.__qualname__} at {id(function):#x}>", function
 
 
-def _imported(name: str) -> Any:
-    module, _, path = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-        return found() if isinstance(found, type) else found
-    except (ImportError, AttributeError, ValueError) as cause:
-        raise QueryError(
-            f"{name!r} cannot be imported ({cause}); expected 'module:name' of an object or a class"
-        ) from cause
+def _imported(name: str, allow: Allow = ANY) -> Any:
+    found = imported(name, allow, "an aggregate")
+    return found() if isinstance(found, type) else found
 
 
 def _type_as_text(type_: pa.DataType) -> str:

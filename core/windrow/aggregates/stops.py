@@ -57,8 +57,8 @@ def _combine(a: Any, b: Any) -> Any:
 
 
 def _runs(p: Any) -> int:
-    return p[3]  # type: ignore[no-any-return]
+    return p[3]
 
 
 def _some(p: Any) -> bool:
-    return p[0] > 0  # type: ignore[no-any-return]
+    return p[0] > 0

@@ -1,8 +1,8 @@
 """Totals and averages: exact for integers and decimals, compensated for floats.
 
 A float total is held as a value and the error of that value (two-sum: Knuth, *TAOCP* 2, 4.2.2), so that it
-is correct to the last bit or two however the window was grouped. An integer total is held in two halves,
-which cannot wrap around before 2³¹ rows of the largest value.
+is correct to the last bit or two however the window was grouped. An integer total is held in two halves
+(:mod:`windrow.aggregates.halves`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.aggregates.algebra import Aggregate, Field, Monoid, SliceSql, counted, dtype_of, link
+from windrow.aggregates.algebra import Aggregate, Field, Monoid, SliceSql, dtype_of, link
 from windrow.aggregates.decimals import decimal_mean, decimal_sum
+from windrow.aggregates.halves import (
+    flink_halves,
+    halves_combine,
+    halves_invert,
+    halves_lift,
+    ratio,
+    spark_halves,
+    total_int64,
+    total_uint64,
+)
+from windrow.aggregates.nulls import counted
 
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int64)
 ROUNDING = 1e-15
@@ -30,8 +41,8 @@ class Sum(Aggregate):
     that does not fit raises :class:`~windrow.errors.ArithmeticOverflow`. Decimals: exact. Floats: float64,
     within 1e-15 of the largest magnitude summed; infinities and NaN follow IEEE.
 
-    Float sums subtract only when asked to: ``invertible=True`` lets algorithms evict by subtraction. What a
-    NaN or an infinity did is still undone exactly, what rounding did is not.
+    Float sums subtract only when asked to: ``invertible=True`` lets algorithms evict by subtraction. Subtraction
+    undoes NaN and infinities exactly, but not rounding errors.
 
     >>> import windrow as wr
     >>> wr.sliding([0.1, 0.2, 0.3, 1e16, -1e16], wr.Sum(), range=3)
@@ -52,16 +63,18 @@ class Sum(Aggregate):
             )
             return _monoid(self, type_, shape, lower, pa.float64())
         if pa.types.is_duration(type_):
-            return _monoid(self, type_, _halves, _total_int64, type_)
+            return _monoid(self, type_, _halves, total_int64, type_)
         if pa.types.is_unsigned_integer(type_):
-            return _monoid(self, type_, _halves, _total_uint64, pa.uint64())
-        return _monoid(self, type_, _halves, _total_int64, pa.int64())
+            return _monoid(self, type_, _halves, total_uint64, pa.uint64())
+        return _monoid(self, type_, _halves, total_int64, pa.int64())
 
 
 @dataclass(frozen=True)
 class Mean(Aggregate):
     """The arithmetic mean, float64: the exact (integers, decimals) or compensated (floats) total, divided
     once.
+
+    The mean of integers is the double nearest to the true mean.
 
     >>> import windrow as wr
     >>> wr.sliding([3.0, 1.0, 5.0, 0.0], wr.Mean(), range=3)
@@ -76,10 +89,10 @@ class Mean(Aggregate):
         if pa.types.is_decimal(type_):
             return decimal_mean(self, type_)
         if dtype_of(type_, self).kind != "f":
-            return _monoid(self, type_, _halves, _ratio, pa.float64(), counts=True)
+            return _mean(self, type_, _halves, ratio)
         if self.invertible:
-            return _monoid(self, type_, _careful, _careful_total, pa.float64(), counts=True)
-        return _monoid(self, type_, _compensated, _compensated_total, pa.float64(), counts=True)
+            return _mean(self, type_, _careful, link(_divided, {"total": _careful_total}))
+        return _mean(self, type_, _compensated, link(_divided, {"total": _compensated_total}))
 
 
 @dataclass(frozen=True)
@@ -158,7 +171,7 @@ def compensated_combine(a: Any, b: Any) -> Any:
 
 
 def _compensated_total(p: Any) -> float:
-    return p[0] + p[1]  # type: ignore[no-any-return]
+    return p[0] + p[1]
 
 
 # Floats that can be subtracted again: NaN and infinities are counted, not added.
@@ -188,44 +201,10 @@ def _careful_total(p: Any) -> float:
         return math.inf
     if p[4] > 0:
         return -math.inf
-    return p[0] + p[1]  # type: ignore[no-any-return]
+    return p[0] + p[1]
 
 
-# Integers: hi · 2³² + lo, with 0 ≤ lo < 2³².
-
-
-def _halves_lift(x: Any) -> Any:
-    whole = int(x)
-    return np.int64(whole >> 32), np.int64(whole & 0xFFFFFFFF)
-
-
-def _halves_combine(a: Any, b: Any) -> Any:
-    lo = a[1] + b[1]
-    return a[0] + b[0] + (lo >> 32), lo & 0xFFFFFFFF
-
-
-def _halves_invert(a: Any, b: Any) -> Any:
-    lo = a[1] - b[1]
-    return a[0] - b[0] + (lo >> 32), lo & 0xFFFFFFFF
-
-
-def _total_int64(p: Any) -> int:
-    if p[0] < -0x80000000 or p[0] > 0x7FFFFFFF:
-        raise OverflowError("the exact sum does not fit int64")
-    return (p[0] << 32) | p[1]  # type: ignore[no-any-return]
-
-
-def _total_uint64(p: Any) -> Any:
-    if p[0] < 0 or p[0] > 0xFFFFFFFF:
-        raise OverflowError("the exact sum does not fit uint64")
-    return (np.uint64(p[0]) << np.uint64(32)) | np.uint64(p[1])
-
-
-def _ratio(p: Any) -> float:
-    return p[0] * 4294967296.0 + p[1]  # type: ignore[no-any-return]
-
-
-# The monoids of these shapes, with or without a count.
+# The monoids of these shapes: totals, and means with a count.
 
 
 @dataclass(frozen=True)
@@ -238,24 +217,14 @@ class _Shape:
     tolerance: float
 
 
-_X = "cast({0} as bigint)"
-_LO = f"({_X} & 4294967295)"
-_FLINK_LO = f"mod(mod({_X}, 4294967296) + 4294967296, 4294967296)"
+_SPARK = spark_halves("cast({0} as bigint)")
+_FLINK = flink_halves("cast({0} as bigint)")
 _halves = _Shape(
     fields=(Field("hi", INT), Field("lo", INT)),
-    lift=_halves_lift,
-    combine=_halves_combine,
-    invert=_halves_invert,
-    sql=SliceSql(
-        {
-            "hi": f"sum(shiftright({_X}, 32)) + shiftright(sum({_LO}), 32)",
-            "lo": f"sum({_LO}) & 4294967295",
-        },
-        flink={
-            "hi": f"sum(({_X} - {_FLINK_LO}) / 4294967296) + sum({_FLINK_LO}) / 4294967296",
-            "lo": f"mod(sum({_FLINK_LO}), 4294967296)",
-        },
-    ),
+    lift=halves_lift,
+    combine=halves_combine,
+    invert=halves_invert,
+    sql=SliceSql({"hi": _SPARK[0], "lo": _SPARK[1]}, flink={"hi": _FLINK[0], "lo": _FLINK[1]}),
     tolerance=0.0,
 )
 _compensated = _Shape(
@@ -287,15 +256,9 @@ _careful = _Shape(
 
 
 def _monoid(
-    aggregate: Aggregate,
-    type_: pa.DataType,
-    shape: _Shape,
-    lower: Any,
-    output: pa.DataType,
-    *,
-    counts: bool = False,
+    aggregate: Aggregate, type_: pa.DataType, shape: _Shape, lower: Any, output: pa.DataType
 ) -> Monoid:
-    monoid = Monoid(
+    return Monoid(
         name=aggregate.label,
         fields=shape.fields,
         identity=tuple(f.dtype.type(0).item() for f in shape.fields),
@@ -308,15 +271,20 @@ def _monoid(
         sql=shape.sql,
         tolerance=shape.tolerance,
     )
-    return replace(counted(monoid), lower=link(_divided, {"total": lower})) if counts else monoid
+
+
+def _mean(aggregate: Aggregate, type_: pa.DataType, shape: _Shape, lower: Any) -> Monoid:
+    """With a count of the rows, which ``lower`` finds last."""
+    counting = counted(_monoid(aggregate, type_, shape, lower, pa.float64()))
+    return replace(counting, lower=lower, lowers_count=True)
 
 
 def total(_: Any) -> Any:
-    raise NotImplementedError("linked by _monoid")
+    raise NotImplementedError("linked by Mean.dense")
 
 
 def _divided(p: Any) -> float:
-    return total(p[:-1]) / p[-1]  # type: ignore[no-any-return]
+    return total(p[:-1]) / p[-1]
 
 
 # Products: fraction · 2^exponent.
