@@ -11,6 +11,7 @@ being there.
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import isabstract
 from pkgutil import iter_modules
 
 from windrow.algorithms.base import Algorithm
@@ -23,7 +24,7 @@ def _found() -> dict[str, type[Algorithm]]:
     for module in iter_modules(__path__, f"{__name__}."):
         for name, value in vars(import_module(module.name)).items():
             mine = isinstance(value, type) and value.__module__ == module.name
-            if mine and issubclass(value, Algorithm) and value._allocate is not Algorithm._allocate:
+            if mine and issubclass(value, Algorithm) and not isabstract(value):
                 found[name] = value
     return found
 

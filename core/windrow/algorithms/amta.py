@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from windrow.algorithms.base import HEAD, TAIL, State
+from windrow.aggregates.algebra import Partial
+from windrow.algorithms.base import HEAD, TAIL, State, take
 from windrow.algorithms.tree import Tree
-from windrow.kernels.slots import allocate, clear, copy, merge
+from windrow.kernels.partials import allocate, clear, copy, merge
 
-TOP, END, DEPTH = 2, 3, 4
-"""The highest level, the position where the leftmost tree ends, the height of the stack."""
+TOP, END, DEPTH, LEAVES = 2, 3, 4, 5
+"""The highest level, the position where the leftmost tree ends, the height of the stack, the capacity."""
 
 R0, R1 = 0, 1
 
@@ -67,26 +68,33 @@ class AMTA(Tree):
         return nodes + int(self._state[0][DEPTH]) + 2
 
     def _allocate(self, capacity: int) -> State:
-        stack = allocate(self.monoid, capacity.bit_length() + 1)
-        return (
-            np.zeros(5, dtype=np.int64),
-            allocate(self.monoid, 2 * capacity),
-            stack,
-            allocate(self.monoid, 2),
-        )
+        meta = np.zeros(6, dtype=np.int64)
+        meta[LEAVES] = capacity
+        sizes = (2 * capacity, capacity.bit_length() + 1, 2)
+        return (meta, *(allocate(self.monoid, size) for size in sizes))
 
     def _leaves(self, positions: Any) -> Any:
         return positions & (self.capacity - 1)
 
+    def _node(self, level: int, index: int) -> Partial:
+        return take(self.monoid, self._state[1], int(at(self._state[0], level, index)))
+
+    def _highest(self, begin: int) -> int:
+        level = int(self._state[0][TOP])
+        while level and begin >> level > last_of(int(self._state[0][TAIL]), level):
+            level -= 1
+        return level
+
     def _grow(self) -> None:
         old, small = self._state, self.capacity
         self._state = self._allocate(2 * small)
-        self._state[0][:] = old[0]
+        meta = self._state[0]
+        meta[:LEAVES] = old[0][:LEAVES]
         head, tail = self._span()
-        for level in range(int(old[0][TOP]) + 1):
-            for node in range(head >> level, last_of(tail, level) + 1):
-                for source, target in zip(old[1], self._state[1], strict=True):
-                    target[at(2 * small, level, node)] = source[at(small, level, node)]
+        for level in range(int(meta[TOP]) + 1):
+            nodes = np.arange(head >> level, last_of(tail, level) + 1)
+            for source, target in zip(old[1], self._state[1], strict=True):
+                target[at(meta, level, nodes)] = source[at(old[0], level, nodes)]
         for before, after in zip(old[2:], self._state[2:], strict=True):
             for source, target in zip(before, after, strict=True):
                 target[: len(source)] = source
@@ -94,8 +102,8 @@ class AMTA(Tree):
 
 def insert(state: Any, parts: Any, i: int) -> None:
     meta, forest, _, result = state
-    leaves, head, tail = len(forest[0]) // 2, meta[HEAD], meta[TAIL]
-    copy(forest, at(leaves, 0, tail), parts, i)
+    head, tail = meta[HEAD], meta[TAIL]
+    copy(forest, at(meta, 0, tail), parts, i)
     meta[TAIL] = tail + 1
     if head == tail:
         meta[TOP], meta[END], meta[DEPTH] = 0, tail + 1, 0
@@ -110,7 +118,7 @@ def insert(state: Any, parts: Any, i: int) -> None:
         node = last_of(tail + 1, level)
         if node < head >> level:
             break
-        raise_pair(forest, leaves, level, node, head)
+        raise_pair(meta, forest, level, node)
         meta[TOP] = max(top, level)
         level += 1
     if end_of(meta) != meta[END]:  # the leftmost tree has grown
@@ -127,12 +135,12 @@ def evict(state: Any) -> None:
     meta[HEAD] = head
     meta[DEPTH] -= 1
     copy(result, R0, stack, meta[DEPTH])
-    leaves, level = len(forest[0]) // 2, 0
+    level = 0
     while head & (1 << level) == 0:
         level += 1
     while level > 0:  # the pairs that begin here
         level -= 1
-        push(meta, stack, forest, at(leaves, level, (head >> level) + 1))
+        push(meta, stack, forest, at(meta, level, (head >> level) + 1))
 
 
 def evict_many(state: Any, n: int) -> None:
@@ -160,12 +168,11 @@ def evict_run(state: Any, n: int) -> None:
 
 def update(state: Any, position: int, parts: Any, i: int) -> None:
     meta, forest, _, _ = state
-    leaves = len(forest[0]) // 2
-    leaf = at(leaves, 0, position)
+    leaf = at(meta, 0, position)
     merge(forest, leaf, forest, leaf, parts, i)
     level = 1
     while level <= meta[TOP] and position >> level <= last_of(meta[TAIL], level):
-        raise_pair(forest, leaves, level, position >> level, meta[HEAD])
+        raise_pair(meta, forest, level, position >> level)
         level += 1
     compute_left_result(state)
     compute_right_result(state)
@@ -184,7 +191,7 @@ def query(state: Any, out: Any, i: int) -> None:
 def query_range(state: Any, begin: int, end: int, out: Any, i: int) -> None:
     """Hop over the largest nodes that fit, up the trees and down again."""
     meta, forest, _, _ = state
-    leaves, level, started = len(forest[0]) // 2, 0, 0
+    level, started = 0, 0
     if begin >= end:
         clear(out, i)
     while begin < end:
@@ -192,7 +199,7 @@ def query_range(state: Any, begin: int, end: int, out: Any, i: int) -> None:
             level += 1
         while begin + (1 << level) > end or begin >> level > last_of(meta[TAIL], level):
             level -= 1
-        node = at(leaves, level, begin >> level)
+        node = at(meta, level, begin >> level)
         if started == 0:
             copy(out, i, forest, node)
         else:
@@ -204,30 +211,30 @@ def query_range(state: Any, begin: int, end: int, out: Any, i: int) -> None:
 def compute_left_result(state: Any) -> None:
     """Set up the stack and R₀ from the leftmost tree."""
     meta, forest, stack, result = state
-    leaves, head = len(forest[0]) // 2, meta[HEAD]
+    head = meta[HEAD]
     meta[END], meta[DEPTH] = end_of(meta), 0
     for level in range(meta[TOP], -1, -1):
         sibling = (head >> level) + 1
         if sibling & 1 == 1 and sibling << level < meta[END]:
-            push(meta, stack, forest, at(leaves, level, sibling))
+            push(meta, stack, forest, at(meta, level, sibling))
     if meta[DEPTH] == 0:
-        copy(result, R0, forest, at(leaves, 0, head))
+        copy(result, R0, forest, at(meta, 0, head))
     else:
-        merge(result, R0, forest, at(leaves, 0, head), stack, meta[DEPTH] - 1)
+        merge(result, R0, forest, at(meta, 0, head), stack, meta[DEPTH] - 1)
 
 
 def compute_right_result(state: Any) -> None:
     """Set up R₁ from the roots of all trees but the leftmost."""
     meta, forest, _, result = state
-    leaves, tail = len(forest[0]) // 2, meta[TAIL]
+    tail = meta[TAIL]
     for level in range(meta[TOP]):
         last = last_of(tail, level)
         if level == 0:
-            copy(result, R1, forest, at(leaves, level, last))
+            copy(result, R1, forest, at(meta, level, last))
         else:
-            merge(result, R1, forest, at(leaves, level, last), result, R1)
+            merge(result, R1, forest, at(meta, level, last), result, R1)
         if last & 1 == 1:
-            merge(result, R1, forest, at(leaves, level, last - 1), result, R1)
+            merge(result, R1, forest, at(meta, level, last - 1), result, R1)
 
 
 def push(meta: Any, stack: Any, forest: Any, node: int) -> None:
@@ -240,11 +247,11 @@ def push(meta: Any, stack: Any, forest: Any, node: int) -> None:
     meta[DEPTH] = depth + 1
 
 
-def raise_pair(forest: Any, leaves: int, level: int, node: int, head: int) -> None:
+def raise_pair(meta: Any, forest: Any, level: int, node: int) -> None:
     """Compute a node from the pair below it, whose left member may have been evicted."""
-    target, right = at(leaves, level, node), at(leaves, level - 1, 2 * node + 1)
-    if 2 * node >= head >> (level - 1):
-        merge(forest, target, forest, at(leaves, level - 1, 2 * node), forest, right)
+    target, right = at(meta, level, node), at(meta, level - 1, 2 * node + 1)
+    if 2 * node >= meta[HEAD] >> (level - 1):
+        merge(forest, target, forest, at(meta, level - 1, 2 * node), forest, right)
     else:
         copy(forest, target, forest, right)
 
@@ -259,6 +266,7 @@ def last_of(tail: int, level: int) -> int:
     return ((tail + 1) >> level) - 2
 
 
-def at(leaves: int, level: int, node: int) -> int:
+def at(meta: Any, level: int, node: Any) -> Any:
     """The slot of a node: level l is a ring of leaves / 2ˡ slots, after those below it."""
+    leaves = meta[LEAVES]
     return 2 * leaves - ((2 * leaves) >> level) + (node & ((leaves >> level) - 1))

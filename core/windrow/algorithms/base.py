@@ -1,16 +1,19 @@
 """What every final-aggregation algorithm offers, and how its one source is interpreted or compiled.
 
 An algorithm is a module of kernel functions over a *state*, a tuple of arrays: ``meta`` (int64: pointers and
-counters) followed by parts (see :mod:`windrow.kernels.slots`). All of them have
+counters) followed by parts (see :mod:`windrow.kernels.partials`). All of them have
 
 ===============================  =====================================================================
-``insert(state, parts, i)``      the partial in slot i of ``parts`` joins the window, as its newest
-``evict(state)``                 the oldest partial leaves; there must be one
-``query(state, out, i)``         slot i of ``out`` becomes the window's aggregate, oldest first
-``evict_many(state, n)``         n partials leave, where that is cheaper than n times ``evict``
+``insert(state, parts, i)``      The partial in slot i of ``parts`` joins the window, as its newest.
+                                 There is room for it.
+``evict(state)``                 The oldest partial leaves. There is one.
+``query(state, out, i)``         Slot i of ``out`` becomes the window's aggregate, oldest first; the
+                                 identity if the window is empty. ``out`` is no part of the state.
+``evict_many(state, n)``         Optional: n partials leave, cheaper than by n times ``evict``. Called
+                                 with n > 1, and no more than there are.
 ===============================  =====================================================================
 
-and a class, which wraps them for Python. Positions are absolute: ``meta[HEAD]`` is that of the oldest
+and a class, which wraps them for Python and keeps these promises. Positions are absolute: ``meta[HEAD]`` is that of the oldest
 partial, ``meta[TAIL]`` one past the newest, and both only grow. A ring keeps position p in slot ``p &
 (capacity - 1)``, so pointers stay valid when a ring grows.
 """
@@ -18,6 +21,7 @@ partial, ``meta[TAIL]`` one past the newest, and both only grow. A ring keeps po
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from types import FunctionType, ModuleType, SimpleNamespace
@@ -28,7 +32,8 @@ from numba.core.errors import NumbaError
 
 from windrow.aggregates.algebra import Aggregate, Monoid, Partial
 from windrow.errors import AggregateError, PropertyError, WindowError
-from windrow.kernels.slots import Parts, allocate, slots
+from windrow.kernels.columns.layout import Input, Output
+from windrow.kernels.partials import Parts, allocate, slots
 from windrow.kernels.specialise import specialise
 
 State = tuple[Any, ...]
@@ -37,12 +42,15 @@ HEAD, TAIL = 0, 1
 """Where ``meta`` holds the position of the oldest partial, and one past that of the newest."""
 
 
-class Algorithm:
+class Algorithm(ABC):
     """A window of partials and its aggregate; subclasses say how.
 
     ``aggregate`` is an aggregate, taken over columns without nulls, or a monoid. ``capacity`` is how many
     partials fit before the arrays double. With ``compiled=False``, and for partials that are Python objects,
-    the kernels run interpreted.
+    the kernels run interpreted. A window is used by one thread at a time.
+
+    A subclass defines ``_allocate`` and the kernel functions. It overrides ``_span``, ``capacity``,
+    ``_make_room`` or ``_grow`` if its parts are no rings of one partial per position.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset()
@@ -61,7 +69,7 @@ class Algorithm:
 
     @classmethod
     def check(cls, monoid: Monoid) -> None:
-        """Refuse a monoid that lacks a property which the algorithm relies on."""
+        """Refuse a monoid that lacks a property which the algorithm relies on. Called before anything is made."""
         for name in sorted(cls.requires):
             if not getattr(monoid, name):
                 raise PropertyError(
@@ -100,17 +108,23 @@ class Algorithm:
         lengths = (len(parts[0]) for parts in self._state[1:])
         return sum(held if length == capacity else length for length in lengths)
 
+    @abstractmethod
     def _allocate(self, capacity: int) -> State:
-        """An empty state for this many partials."""
-        raise NotImplementedError
+        """An empty state for this many partials, which is a power of two.
+
+        Called once when the window is made, and again, with twice the capacity, whenever it grows. ``monoid``
+        is set by then.
+        """
 
     def _span(self) -> tuple[int, int]:
-        """The positions that the rings hold."""
+        """The positions that the rings hold: from the first, up to but without the second."""
         meta = self._state[0]
         return int(meta[HEAD]), int(meta[TAIL])
 
     def _grow(self) -> None:
-        """Double the rings; every position keeps its partial."""
+        """Double the rings; every position keeps its partial. Called before an insertion for which there is no
+        room.
+        """
         bigger = self._allocate(2 * self.capacity)
         bigger[0][:] = self._state[0]
         begin, end = self._span()
@@ -124,10 +138,12 @@ class Algorithm:
         self._state = bigger
 
     def _make_room(self) -> None:
+        """Called before each insertion: afterwards there is room for one partial."""
         if len(self) == self.capacity:
             self._grow()
 
     def _evictable(self, n: int) -> bool:
+        """Is there anything to evict? Raises if there are fewer than ``n`` partials."""
         if n < 0 or n > len(self):
             raise WindowError(
                 f"{type(self).__name__} holds {len(self)} partials and cannot evict {n}; "
@@ -136,6 +152,7 @@ class Algorithm:
         return n > 0
 
     def _evict(self, n: int) -> None:
+        """Called with 1 ≤ n ≤ len(self)."""
         if n > 1 and hasattr(self._kernel, "evict_many"):
             self._kernel.evict_many(self._state, n)
             return
@@ -148,6 +165,7 @@ class Algorithm:
         return self._slot
 
     def _taken(self) -> Partial:
+        """The partial that a kernel left in that slot."""
         return take(self.monoid, self._slot, 0)
 
     @classmethod
@@ -173,20 +191,17 @@ class Algorithm:
         all). Result w goes to ``out[w]``, and ``ok[w]`` says whether it is one; a result that is null leaves
         ``out[w]`` as it was.
         """
-        rows = np.ones(0, dtype=np.bool_) if valid is None else valid
-        arguments = (tuple(columns), rows, range, slide, out, ok)
+        rows = Input(tuple(columns), np.ones(0, dtype=np.bool_) if valid is None else valid)
         try:
-            cls.for_range(monoid, range // slide, compiled)._run(allocate(monoid, 2), *arguments)
+            cls.for_range(monoid, range // slide, compiled).run_over(rows, range, slide, Output(out, ok))
         except NumbaError:  # an operation does not compile, of which there has been a warning
-            cls.for_range(monoid, range // slide, False)._run(allocate(monoid, 2), *arguments)
+            cls.for_range(monoid, range // slide, False).run_over(rows, range, slide, Output(out, ok))
 
-    def _run(
-        self, scratch: Parts, columns: Parts, valid: Any, range_: int, slide: int, out: Any, ok: Any
-    ) -> None:
+    def run_over(self, rows: Input, range_: int, slide: int, out: Output) -> None:
+        """Every window of whole columns, on a window that is still empty."""
         run = driven(self._kernel_module(), self.monoid, self.compiled)
-        run(
-            self._state, scratch, columns, valid, 0, out_rows(len(out), range_, slide), range_, slide, out, ok
-        )
+        end = out_rows(len(out.values), range_, slide)
+        run(self._state, allocate(self.monoid, 2), rows, 0, end, range_, slide, out)
 
     @classmethod
     def _kernel_module(cls) -> ModuleType:
@@ -202,7 +217,7 @@ def monoid_of(aggregate: Aggregate | Monoid) -> Monoid:
     """The monoid itself, or that of an aggregate over columns without nulls, whose properties are its own."""
     if isinstance(aggregate, Monoid):
         return aggregate
-    return aggregate.dense(aggregate._types(None))
+    return aggregate.bind_dense()
 
 
 def place(monoid: Monoid, parts: Parts, i: int, partial: Partial) -> None:
@@ -243,7 +258,7 @@ def slot(ring: Any, position: int) -> int:
 
 @lru_cache(maxsize=256)
 def specialised(module: ModuleType, monoid: Monoid, compiled: bool) -> SimpleNamespace:
-    """The kernel functions of an algorithm for one monoid, looked for once."""
+    """The kernel functions of an algorithm for one monoid; the same object for every window of the two."""
     return specialise(module, slots(monoid), compiled=compiled)
 
 

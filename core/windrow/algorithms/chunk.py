@@ -1,5 +1,5 @@
-"""How many slices make a chunk: the two theorems of the boundary aggregator, and the cost of a combine that
-one needs.
+"""How many slices make a chunk: the two theorems of the boundary aggregator, and the time of a combine, which
+the second needs.
 
 Any chunk size gives the right answers. The optimal one lets the ``lcs`` of a finished chunk be ready when the
 first window needs it, and lets a window span at most three chunks.
@@ -17,7 +17,7 @@ from windrow.aggregates.algebra import Aggregate, Monoid
 from windrow.algorithms import drive
 from windrow.algorithms.base import monoid_of
 from windrow.errors import WindowError
-from windrow.kernels.slots import allocate, slots
+from windrow.kernels.partials import allocate, slots
 from windrow.kernels.specialise import fingerprint, specialise
 
 ROUNDING = 1e-6

@@ -1,4 +1,4 @@
-"""A whole column through any algorithm: the loop over rows, slices and windows, with nothing of Python in it.
+"""A whole column through any algorithm: the loop over rows, slices and windows, compiled with the algorithm.
 
 Slicing is Cutty's: a slice is ``slide`` rows, and a window W[range, slide] is ⌊range/slide⌋ slices and, if
 the slide does not divide the range, a fragment, the first ``range mod slide`` rows of the slice that follows
@@ -13,28 +13,19 @@ from __future__ import annotations
 from typing import Any
 
 from windrow.algorithms.base import HEAD, TAIL, evict, insert, query
-from windrow.kernels.slots import add, clear, defined, lower, merge
+from windrow.kernels.columns.layout import Input, Output
+from windrow.kernels.partials import add, clear, defined, lower, merge
 
 
 def run(
-    state: Any,
-    scratch: Any,
-    columns: Any,
-    valid: Any,
-    begin: int,
-    end: int,
-    range_: int,
-    slide: int,
-    out: Any,
-    ok: Any,
+    state: Any, scratch: Any, rows: Input, begin: int, end: int, range_: int, slide: int, out: Output
 ) -> None:
-    """Absorb the rows from ``begin``, where a slice begins, to ``end``; put the window that ends there into
-    its place.
-
-    ``valid`` says of each row whether it counts; when empty, all do.
+    """Absorb the rows from ``begin``, where a slice begins, to ``end``; put every window that ends there into
+    its place. ``scratch`` has 2 slots.
     """
     slices, fragment = range_ // slide, range_ % slide
     meta = state[0]
+    columns, valid = rows
     masked = len(valid) > 0
     row, ordinal = begin, begin // slide
     while row < end:
@@ -47,27 +38,27 @@ def run(
             row += 1
             if row == cut and ordinal >= slices:
                 if slices == 0:
-                    emit(scratch, 0, ordinal, out, ok)
+                    emit(scratch, 0, ordinal, out)
                 else:
                     query(state, scratch, 1)
                     merge(scratch, 1, scratch, 1, scratch, 0)
-                    emit(scratch, 1, ordinal - slices, out, ok)
+                    emit(scratch, 1, ordinal - slices, out)
         if row == (ordinal + 1) * slide and slices > 0:
             if meta[TAIL] - meta[HEAD] == slices:
                 evict(state)
             insert(state, scratch, 0)
             if fragment == 0 and ordinal >= slices - 1:
                 query(state, scratch, 1)
-                emit(scratch, 1, ordinal - slices + 1, out, ok)
+                emit(scratch, 1, ordinal - slices + 1, out)
         ordinal += 1
 
 
-def emit(parts: Any, i: int, window: int, out: Any, ok: Any) -> None:
+def emit(parts: Any, i: int, window: int, out: Output) -> None:
     """Lower the partial of a window into its place in the output, unless the output has none for it."""
-    if window < len(out):
-        ok[window] = defined(parts, i)
-        if ok[window]:
-            out[window] = lower(parts, i)
+    if window < len(out.values):
+        out.ok[window] = defined(parts, i)
+        if out.ok[window]:
+            out.values[window] = lower(parts, i)
 
 
 def combine_often(parts: Any, times: int) -> None:

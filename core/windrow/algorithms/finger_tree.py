@@ -1,8 +1,8 @@
 """The nodes of FiBA's tree: how they are linked, found, and used again. Nothing here looks at a partial.
 
 ``links`` is a tuple of four arrays: ``node`` with the columns below; ``spine`` with the rows below; and
-``time`` and ``child``, the entries of each node. An entry of a leaf has a time and a partial; an entry of an
-inner node has a child, and the least time that may be below it (of the first child, whatever).
+``time`` and ``child``, the entries of each node. An entry of a leaf has a time and a partial. An entry of an
+inner node has a child, and the least time that may be below that child; for the first child it is not kept.
 """
 
 from __future__ import annotations
@@ -112,6 +112,7 @@ def size_of(links: Any, here: int, level: int) -> int:
 
 
 def size_below(links: Any, here: int, level: int) -> int:
+    """How many partials are below a node, from the sizes of its children."""
     node, _, _, child = links
     size = node[here, ARITY]
     if level > 0:
@@ -122,6 +123,7 @@ def size_below(links: Any, here: int, level: int) -> int:
 
 
 def touch(links: Any, here: int) -> None:
+    """The aggregate of a node is out of date: put it on the list of its level, unless it is there."""
     node, spine, _, _ = links
     if node[here, TOUCHED] == 0:
         node[here, TOUCHED] = 1
@@ -157,14 +159,15 @@ def fresh(meta: Any, links: Any, level: int) -> int:
 
 
 def release(meta: Any, node: Any, here: int) -> None:
+    """Put a node on the list of free ones; what is below it stays with it until it is used again."""
     node[here, NEXT_FREE] = meta[FREE]
     meta[FREE] = here
     meta[SPARE] += 1
 
 
 def unfold_free(meta: Any, links: Any, wanted: int) -> None:
-    """Free the nodes of dropped subtrees until so many are in the list, or all are: children come behind
-    their parent, in this walk's way.
+    """Free the nodes of dropped subtrees until so many are in the list, or all are. Children are linked behind
+    their parent, so this loop comes to them next.
     """
     node, _, _, child = links
     here = meta[FREE]

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from windrow.algorithms.base import HEAD, TAIL, State
+from windrow.aggregates.algebra import Partial
+from windrow.algorithms.base import HEAD, TAIL, State, take
 from windrow.algorithms.tree import Tree
-from windrow.kernels.slots import allocate, clear, copy, merge
+from windrow.kernels.partials import allocate, clear, copy, merge
 
 
 class FlatFAT(Tree):
@@ -46,6 +47,13 @@ class FlatFAT(Tree):
 
     def _leaves(self, positions: Any) -> Any:
         return self.capacity + (positions & (self.capacity - 1))
+
+    def _node(self, level: int, index: int) -> Partial:
+        nodes = self.capacity >> level
+        return take(self.monoid, self._state[1], nodes + (index & (nodes - 1)))
+
+    def _highest(self, begin: int) -> int:
+        return self.capacity.bit_length() - 1
 
     def _grow(self) -> None:
         positions = np.arange(*self._span())

@@ -1,6 +1,6 @@
 """PBA over a whole column: the loop that inserts and queries in one thread, the worker's in another.
 
-They share a mailbox of a few words (:mod:`windrow.kernels.mailbox`), so that neither returns to Python before
+They share a mailbox of a few words (:mod:`windrow.algorithms.mailbox`), so that neither returns to Python before
 the end. Between boundaries the column runs through the kernels of SBA; at a boundary the finished chunk is
 ordered from the worker, and before the window's first slice enters a chunk its order must be done. No more
 than two orders are under way, one for the first chunk of the window and one for the middle one.
@@ -10,32 +10,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from windrow.algorithms import mailbox
 from windrow.algorithms.base import HEAD, TAIL, fill_lcs, run
 from windrow.algorithms.sba import CHUNK, FIRST, LAST, LCS_BEGIN, LCS_END, MIDDLE
-from windrow.kernels import mailbox
+from windrow.kernels.columns.layout import Input, Output
 
 ORDERED, TAKEN, CLOSED, FROM, TO, DONE, WORDS = 0, 1, 2, 3, 5, 7, 9
-"""How many orders there were and how many were taken; shall the worker go; and in two places each order's
-chunk, and its number once it is done."""
+"""How many orders were given, how many were taken, and whether the worker shall end; then, for two orders at a
+time, where the chunk begins and ends, and the order's number once it is done."""
 
 
 def run_with_worker(
-    state: Any,
-    mail: Any,
-    scratch: Any,
-    columns: Any,
-    valid: Any,
-    end: int,
-    range_: int,
-    slide: int,
-    out: Any,
-    ok: Any,
+    state: Any, mail: Any, scratch: Any, rows: Input, end: int, range_: int, slide: int, out: Output
 ) -> None:
     """All rows up to ``end``; each chunk that the kernels leave without its lcs is ordered."""
     meta, saa = state[0], state[1]
     row = 0
     while row < end:
-        # Until the window is full, a boundary comes, or another chunk is first, there is nothing to do.
+        # Nothing is ordered or waited for until the window is full, a boundary comes, or another chunk is first.
         slides = meta[LAST] + meta[CHUNK] - meta[TAIL]
         missing = range_ // slide - (meta[TAIL] - meta[HEAD])
         left = meta[MIDDLE] - meta[HEAD]
@@ -46,7 +38,7 @@ def run_with_worker(
         if left > 0:
             slides = left if slides <= 0 else min(slides, left)
         stop = min(row + slide * max(slides, 1), end)
-        run(state, scratch, columns, valid, row, stop, range_, slide, out, ok)
+        run(state, scratch, rows, row, stop, range_, slide, out)
         if meta[LCS_BEGIN] < meta[LCS_END]:
             order = mail[ORDERED] + 1
             mail[FROM + (order & 1)] = meta[LCS_BEGIN]
@@ -57,8 +49,9 @@ def run_with_worker(
 
 
 def settle_chunk(saa: Any, mail: Any, begin: int) -> None:
-    """Come back when the lcs of the chunk that begins here is there: from the worker, or, if it was kept from
-    beginning by whatever else the machine does, from here."""
+    """Return once the lcs of the chunk that begins here is there. If the worker has not begun with it, this
+    thread computes it.
+    """
     order = mail[ORDERED]
     if order > 0 and mail[FROM + (order & 1)] != begin:
         order -= 1
@@ -73,7 +66,7 @@ def settle_chunk(saa: Any, mail: Any, begin: int) -> None:
 
 
 def serve(saa: Any, mail: Any) -> None:
-    """Be the worker: do what is ordered, until there is nothing left and the mailbox is closed."""
+    """The worker's loop: carry out orders, until none is left and the mailbox is closed."""
     turns = 0
     while True:
         closed, taken = mailbox.read(mail, CLOSED), mailbox.read(mail, TAKEN)
@@ -89,6 +82,8 @@ def serve(saa: Any, mail: Any) -> None:
 
 
 def carry_out(saa: Any, mail: Any, order: int) -> None:
-    """Do what was ordered, and say so. The first entry of a chunk's lcs would be its ca."""
+    """Compute the lcs that was ordered, and mark the order as done. The first entry of the lcs is left out: it
+    would be the chunk's ca.
+    """
     fill_lcs(saa, mail[FROM + (order & 1)] + 1, mail[TO + (order & 1)])
     mailbox.write(mail, DONE + (order & 1), order)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from windrow.algorithms.base import HEAD, TAIL, State
+from windrow.aggregates.algebra import Partial
+from windrow.algorithms.base import HEAD, TAIL, State, take
 from windrow.algorithms.tree import Tree
-from windrow.kernels.slots import allocate, clear, copy, merge
+from windrow.kernels.partials import allocate, clear, copy, merge
 
 ROOT = 2
 
@@ -54,6 +55,12 @@ class LMTA(Tree):
 
     def _leaves(self, positions: Any) -> Any:
         return positions & (self.capacity - 1)
+
+    def _node(self, level: int, index: int) -> Partial:
+        return take(self.monoid, self._state[1], at(self.capacity, level, index))
+
+    def _highest(self, begin: int) -> int:
+        return int(self._state[0][ROOT])
 
     def _grow(self) -> None:
         old, small = self._state, self.capacity

@@ -15,7 +15,8 @@ from windrow.aggregates.algebra import Aggregate, Monoid, Partial
 from windrow.algorithms import hand_over, sba
 from windrow.algorithms.base import HEAD, driven, out_rows, specialised
 from windrow.algorithms.sba import FIRST, INLINE, LCS_BEGIN, LCS_END, MIDDLE, SBA
-from windrow.kernels.slots import Parts, slots
+from windrow.kernels.columns.layout import Input, Output
+from windrow.kernels.partials import Parts, allocate, slots
 from windrow.kernels.specialise import specialise
 
 SMALL_CHUNK = 512
@@ -100,7 +101,7 @@ class PBA(SBA):
             self._jobs[begin] = _worker(os.getpid()).submit(self._kernel.fill_lcs, saa, begin + 1, end)
 
     def _leave_behind(self) -> None:
-        """Before the slots of an evicted chunk are used again, nobody may be working on them."""
+        """Make sure that the worker is done with evicted chunks, because their slots are used again."""
         if self._jobs:
             first = int(self._state[0][FIRST])
             for begin in [begin for begin in self._jobs if begin < first]:
@@ -113,21 +114,16 @@ class PBA(SBA):
         if job is not None:
             job.result()
 
-    def _run(
-        self, scratch: Parts, columns: Parts, valid: Any, range_: int, slide: int, out: Any, ok: Any
-    ) -> None:
-        meta = self._state[0]
+    def run_over(self, rows: Input, range_: int, slide: int, out: Output) -> None:
         if not self.compiled or self.chunk < max(self.small_chunk, 2) or range_ // slide <= self.chunk:
-            meta[INLINE] = 1
-            super()._run(scratch, columns, valid, range_, slide, out, ok)
+            self._state[0][INLINE] = 1
+            super().run_over(rows, range_, slide, out)
             return
         kernel, mail = _handing_over(self.monoid), np.zeros(hand_over.WORDS, dtype=np.int64)
+        scratch, end = allocate(self.monoid, 2), out_rows(len(out.values), range_, slide)
         worker = Worker(kernel.serve, self._state[1], mail)
         try:
-            kernel.run_with_worker(
-                self._state, mail, scratch, columns, valid, out_rows(len(out), range_, slide), range_, slide,
-                out, ok,
-            )  # fmt: skip
+            kernel.run_with_worker(self._state, mail, scratch, rows, end, range_, slide, out)
         finally:
             worker.dismiss()
 
@@ -144,13 +140,13 @@ class Worker:
     def _work(self) -> None:
         try:
             self.serve(self.saa, self.mail)
-        except BaseException as failure:  # nobody shall wait for what will not come
+        except BaseException as failure:  # the order counts as done, so that nobody waits for it
             self.failure = failure
             order = int(self.mail[hand_over.TAKEN])
             self.mail[hand_over.DONE + (order & 1)] = order
 
     def dismiss(self) -> None:
-        """Wait for its end; what it could not do is raised here."""
+        """Wait for its end, and raise what it raised."""
         self.mail[hand_over.CLOSED] = 1
         self.thread.join()
         if self.failure is not None:

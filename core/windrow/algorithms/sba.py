@@ -1,4 +1,8 @@
-"""SBA: the sequential boundary aggregator, and the kernels of PBA."""
+"""SBA: the sequential boundary aggregator, for one window whose slices a caller inserts and evicts.
+
+These are also the kernels of PBA. The other forms of SBA, and why there are several, are listed in
+:mod:`windrow.kernels.columns.boundary`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import numpy as np
 from windrow.aggregates.algebra import Aggregate, Monoid
 from windrow.algorithms.base import HEAD, TAIL, Algorithm, State, slot
 from windrow.algorithms.chunk import chunk_size_count
-from windrow.kernels.slots import allocate, clear, copy, merge
+from windrow.kernels.partials import allocate, clear, copy, merge
 
 CHUNK, FIRST, MIDDLE, LAST = 2, 3, 4, 5
 """The chunk size, and where the first, the middle and the last chunk begin."""
@@ -25,10 +29,10 @@ class SBA(Algorithm):
 
     ::
 
-        HEAD
-    FIRST |     MIDDLE          LAST      TAIL
-      |···| lcs     |  ca, lcs    |  saa    |
-      |   '– lcs[i]–'––––– ca ––––'– csa –––'
+            HEAD
+        FIRST |     MIDDLE          LAST      TAIL
+          |···| lcs     |  ca, lcs    |  saa    |
+          |   '– lcs[i]–'––––– ca ––––'– csa –––'
 
     The stream is cut into chunks of ``chunk`` slices. The last chunk collects its slice aggregates (``saa``)
     and their running combination (``csa``). When it is full, ``csa`` is the chunk's aggregate (``ca``), and

@@ -9,7 +9,7 @@ import numpy as np
 from windrow.aggregates.algebra import Monoid
 from windrow.algorithms.base import HEAD, TAIL, Algorithm, State, slot
 from windrow.errors import PropertyError
-from windrow.kernels.slots import allocate, clear, copy, merge, same, unmerge
+from windrow.kernels.partials import allocate, clear, copy, merge, same, unmerge
 
 FORM, FRONT, BACK = 2, 3, 4
 INVERTIBLE, SELECTIVE = 0, 1

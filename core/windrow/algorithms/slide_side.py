@@ -9,7 +9,7 @@ import numpy as np
 from windrow.aggregates.algebra import Partial
 from windrow.algorithms.base import HEAD, TAIL, Algorithm, State, slot
 from windrow.errors import WindowError
-from windrow.kernels.slots import allocate, clear, copy, merge
+from windrow.kernels.partials import allocate, clear, copy, merge
 
 MIDDLE = 2
 

@@ -1,4 +1,4 @@
-"""What trees can do beside FIFO windows: address partials by time, and find out how many to evict.
+"""What trees can do beyond FIFO windows: address partials by time, and find out how many to evict.
 
 A tree's kernels also have ``query_range(state, begin, end, out, i)``, the aggregate of some positions of the
 window, and ``update(state, position, parts, i)``, which combines a partial into one that is there.
@@ -6,6 +6,7 @@ window, and ``update(state, position, parts, i)``, which combines a partial into
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,8 @@ import numpy as np
 
 from windrow.aggregates.algebra import Aggregate, Monoid, Partial
 from windrow.algorithms.base import HEAD, TAIL, Algorithm
-from windrow.errors import WindowError
-from windrow.kernels.slots import allocate
+from windrow.algorithms.policy import Beginning, cover
+from windrow.kernels.partials import allocate
 
 
 class Tree(Algorithm):
@@ -57,40 +58,40 @@ class Tree(Algorithm):
         First the fewest partials are chosen for which ``valid(rest)`` holds: the window invariant. Then more,
         while ``evict(evicted, rest, before)`` holds: the eviction invariant. Both must be monotone: what is
         valid stays valid when it is shortened, and what may be evicted includes each shorter run. O(log n)
-        calls, two when nothing is to be evicted.
-
-        Section 5.2.2 and Algorithms 8 and 9 of Villalba's thesis (2019), as a search over prefixes.
+        calls and combines, two calls when nothing is to be evicted: see :mod:`windrow.algorithms.policy`.
         """
-        if valid is None and evict is None:
-            raise WindowError(
-                "a window slide policy needs a window invariant (valid) or an eviction invariant (evict)"
-            )
+        search = Beginning(self.monoid.combine, valid, evict)
         if len(self) < 2:
             return 0
-        head, tail, count = int(self._state[0][HEAD]), int(self._state[0][TAIL]), 0
+        head, tail = int(self._state[0][HEAD]), int(self._state[0][TAIL])
         before = self.query()
-
-        def invalid(n: int) -> bool:
-            return valid is not None and not valid(self._between(head + n, tail))
-
-        def evictable(n: int) -> bool:
-            return evict is not None and bool(
-                evict(self._between(head, head + n), self._between(head + n, tail), before)
-            )
-
-        most = len(self) - 1
-        count = leading(invalid, 0, most)
-        count = leading(evictable, count + 1, most + 1) - 1
+        if (valid is None or valid(before)) and not (
+            evict is not None and evict(self._node(0, head), self._between(head + 1, tail), before)
+        ):
+            return 0
+        nodes = list(cover(head, tail - 1, self._highest))
+        count = search.find(nodes, self._node, self._node(0, tail - 1), before) - head
         self.evict(count)
         return count
 
     @property
+    @abstractmethod
     def capacity(self) -> int:
-        raise NotImplementedError
+        """How many partials fit before the arrays grow."""
 
+    @abstractmethod
     def _leaves(self, positions: Any) -> Any:
-        """The slots of these positions in the first parts of the state."""
-        raise NotImplementedError
+        """The slots of these positions in the first parts of the state. Called before the tree is rebuilt,
+        with positions that are in the window.
+        """
+
+    @abstractmethod
+    def _node(self, level: int, index: int) -> Partial:
+        """The partial of a node that lies in the window, with all that it covers."""
+
+    @abstractmethod
+    def _highest(self, begin: int) -> int:
+        """The highest level at which there is a node that begins at a position."""
 
     def _append(self, time: int, partial: Partial) -> None:
         super().insert(partial)
@@ -138,24 +139,3 @@ class Tree(Algorithm):
                 self._make_room()
                 self._kernel.insert(self._state, held, ordinal)
                 self._times[(int(self._state[0][TAIL]) - 1) & (self.capacity - 1)] = times[ordinal]
-
-
-def leading(holds: Callable[[int], bool], begin: int, end: int) -> int:
-    """The first number of [begin, end) for which a property that fades does not hold, or the end: by
-    doubling, then halving.
-
-    >>> leading(lambda n: n < 37, 0, 1000), leading(lambda n: True, 0, 9), leading(lambda n: True, 5, 5)
-    (37, 9, 5)
-    """
-    step = 1
-    while begin < end and holds(min(begin + step, end) - 1):
-        begin = min(begin + step, end)
-        step *= 2
-    end = min(begin + step - 1, end)
-    while begin < end:
-        middle = (begin + end) // 2
-        if holds(middle):
-            begin = middle + 1
-        else:
-            end = middle
-    return begin

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from windrow.algorithms.base import HEAD, TAIL, Algorithm, State, slot
-from windrow.kernels.slots import allocate, clear, copy, merge
+from windrow.kernels.partials import allocate, clear, copy, merge
 
 MIDDLE = 2
 

@@ -1,0 +1,5 @@
+"""AMTA over a key-value store: windows that are larger than memory."""
+
+from windrow.algorithms.stored_amta.tree import StoredAMTA
+
+__all__ = ["StoredAMTA"]
