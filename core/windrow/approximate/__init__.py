@@ -1,0 +1,1 @@
+"""Approximate windows: what they promise, and the mathematics of buckets and predictions."""
