@@ -1,0 +1,369 @@
+"""The tree of an update: everything that depends on it runs, each stream at most once, after its changed inputs.
+
+Streams wait in a heap by rank. A stream runs if its trigger is newer than its own last update; its output has the
+largest id of its inputs. A stream that is reached again in the same tree, through a back-edge, discards that. If a
+composite fails, it emits nothing, the failure is reported with the update, and everybody else goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from itertools import groupby
+from typing import Any
+
+from windrow.errors import CorruptSnapshot, StoreError
+from windrow.pipelines.changes import Id
+from windrow.pipelines.emissions import Emissions, Report
+from windrow.pipelines.graph import Graph
+from windrow.pipelines.plan import Plan
+from windrow.pipelines.state import StreamState, Values
+from windrow.pipelines.windowing import WindowedStream
+
+__all__ = ["Execution", "Runner"]
+
+FIRST = -1
+"""The place in the heap of a composite that runs at its first changed input."""
+TICK = -(1 << 62)
+"""Windows that end at a time come before all updates of that time: their sequences are smaller."""
+
+
+class Runner:
+    """A composite with the states of its inputs at hand. Made anew when the graph changes."""
+
+    def __init__(self, plan: Plan, graph: Graph, states: Callable[[str], StreamState]) -> None:
+        name = plan.stream.name
+        self.name, self.plan, self.states, self.state = name, plan, states, states(name)
+        self.keep = plan.stream.history
+        self.channels = tuple(plan.channels)
+        self.open = {other for other in plan.inputs if other == name or graph.open(name, other)}
+        self.inputs = [states(other) for other in plan.inputs if other in self.open]
+        self.alias_of = {
+            other: alias for alias, names in plan.members.items() if len(names) != 1 for other in names
+        }
+        self._fixed: list[tuple[StreamState, int] | None] = []
+        self._varying: dict[int, tuple[str, dict[str, tuple[StreamState, int]]]] = {}
+        for place, (alias, channel) in enumerate(plan.reads):
+            names = plan.members[alias]
+            found = {
+                other: (states(other), list(graph.channels(other) or plan.channels).index(channel))
+                for other in names
+                if other in self.open
+            }
+            if len(names) == 1:
+                self._fixed.append(found.get(names[0]))
+            else:
+                self._fixed.append(None)
+                self._varying[place] = (alias, found)
+
+    def trigger(self, names: Sequence[str]) -> Id:
+        """The newest of the updates that ask it to run."""
+        found = [last for name in names if (last := self.states(name).last) is not None]
+        return found[0] if len(found) == 1 else max(found)
+
+    def newest(self, trigger: Id) -> Id:
+        """The newest of a trigger and the latest updates of all inputs."""
+        for state in self.inputs:
+            if state.last is not None and state.last > trigger:
+                trigger = state.last
+        return trigger
+
+    def fetch(self) -> list[Any]:
+        """The values of what the expressions read; None is null."""
+        values = [
+            None if found is None or (row := found[0].values) is None else row[found[1]]
+            for found in self._fixed
+        ]
+        for place, (alias, found) in self._varying.items():
+            member = found.get(self.state.current.get(alias, ""))
+            if member is not None and (row := member[0].values) is not None:
+                values[place] = row[member[1]]
+        return values
+
+    def members(self) -> list[str]:
+        """The streams of the one input of a composite with ``latest``."""
+        return [name for names in self.plan.members.values() for name in names if name in self.open]
+
+
+class Execution:
+    """Runs trees over a graph and the states of its streams."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        states: Callable[[str], StreamState],
+        open_window: Callable[[Plan], WindowedStream],
+        *,
+        arrival: bool,
+    ) -> None:
+        self.graph, self.states, self.open_window, self.arrival = graph, states, open_window, arrival
+        self.windows: dict[str, WindowedStream] = {}
+        self.broken: dict[str, str] = {}
+        self.dirty: set[str] = set()
+        self.reports: list[Report] = []
+        self.ticks = 0
+        self.reached = -(1 << 62)
+        """The largest event time so far, or the watermark."""
+        self._due: list[tuple[int, int, str]] = []
+        self._runners: dict[str, Runner] = {}
+        self._edges: dict[str, tuple[tuple[int, str, bool], ...]] = {}
+
+    def resume(self, reached: int, ticks: int) -> None:
+        """Go on from a commit."""
+        self.reached, self.ticks = reached, ticks
+
+    def reach(self, time: int) -> None:
+        """Everything before this time has been processed."""
+        self.reached = max(self.reached, time)
+
+    def changed(self) -> None:
+        """The graph has changed: what was derived from it is made anew when it is needed."""
+        self._runners.clear()
+        self._edges.clear()
+
+    def runner(self, name: str) -> Runner:
+        found = self._runners.get(name)
+        if found is None:
+            found = self._runners[name] = Runner(self.graph.plans[name], self.graph, self.states)
+        return found
+
+    def edges(self, name: str) -> tuple[tuple[int, str, bool], ...]:
+        """The composites on a stream: place in the heap, name, and whether updates may go there."""
+        found = self._edges.get(name)
+        if found is None:
+            graph = self.graph
+            found = self._edges[name] = tuple(
+                (
+                    FIRST if graph.plans[other].stream.compose == "first" else graph.rank[other],
+                    other,
+                    other == name or graph.open(other, name),
+                )
+                for other in sorted(graph.subscribers.get(name, ()))
+            )
+        return found
+
+    def tree(self, name: str, at: Id, values: Values, trigger: str, out: Emissions) -> None:
+        """A stream has an update: emit it, and run everything that depends on it."""
+        stream = self.graph.streams[name]
+        channels = self.channels(name)
+        self.emit(name, self.states(name), at, values, trigger, stream.history)
+        out.add(name, at, values, channels)
+        heap: list[tuple[int, str]] = []
+        pending: dict[str, list[str]] = {}
+        done: set[str] = {name}
+        self._dispatch(name, heap, pending, done)
+        most = self.graph.quotas.executions
+        while heap:
+            _, each = heappop(heap)
+            done.add(each)
+            if len(done) > most:
+                self.reports.append(
+                    Report("failed", each, at, f"the update of {name!r} runs more than {most} composites")
+                )
+                return
+            runner = self.runner(each)
+            found = self._run(runner, pending[each], at)
+            if found is not None:
+                self.emit(each, runner.state, found[0], found[1], trigger, runner.keep)
+                out.add(each, found[0], found[1], runner.channels)
+                self._dispatch(each, heap, pending, done)
+
+    def channels(self, name: str) -> tuple[str, ...]:
+        return tuple(self.graph.channels(name) or ())
+
+    def emit(self, name: str, state: StreamState, at: Id, values: Values, trigger: str, keep: int) -> None:
+        state.emit(at, values, trigger, self.graph.version, keep)
+        self.dirty.add(name)
+
+    def _dispatch(
+        self, name: str, heap: list[tuple[int, str]], pending: dict[str, list[str]], done: set[str]
+    ) -> None:
+        for place, other, is_open in self.edges(name):
+            if not is_open:
+                self.states(other).figures.count("blocked")
+                self.dirty.add(other)
+            elif other in done:
+                self.states(other).figures.count("discarded")
+                self.dirty.add(other)
+            elif other in pending:
+                pending[other].append(name)
+            else:
+                pending[other] = [name]
+                heappush(heap, (place, other))
+
+    def _run(self, runner: Runner, triggers: Sequence[str], at: Id) -> tuple[Id, Values] | None:
+        """Run one composite; what it emits, if anything."""
+        name, state = runner.name, runner.state
+        self.dirty.add(name)
+        output = trigger = at
+        if self.arrival:
+            trigger = runner.trigger(triggers)
+            output = runner.newest(trigger)
+        if state.last is not None and trigger <= state.last:
+            state.figures.count("discarded")
+            return None
+        if runner.alias_of:
+            for each in triggers:
+                if (alias := runner.alias_of.get(each)) is not None:
+                    state.current[alias] = each
+        if name in self.broken:
+            state.figures.count("failed")
+            return None
+        try:
+            values = runner.plan.compute(runner.fetch())
+            if values is None:
+                state.figures.count("filtered")
+                return None
+            if runner.plan.monoids:
+                values = self._latest(runner, output)
+            elif runner.plan.query is not None:
+                values = self._windowed(runner, values, triggers, output)
+        except (StoreError, CorruptSnapshot):
+            raise
+        except Exception as error:
+            state.figures.count("failed")
+            self.reports.append(Report("failed", name, at, f"{type(error).__name__}: {error}"))
+            return None
+        return None if values is None else (output, values)
+
+    def _windowed(self, runner: Runner, values: Values, triggers: Sequence[str], at: Id) -> Values | None:
+        plan, state = runner.plan, runner.state
+        window = self.window(plan)
+        if plan.per_update:
+            order = state.take_row()
+            window.add((order, at.ts, triggers[-1], *values))
+            try:
+                found = window.step(order)
+            except Exception as error:
+                self._break(runner.name, error)
+                raise
+            return tuple(found[-1][channel] for channel in runner.channels) if found else None
+        if at.ts < window.reached:
+            state.figures.count("discarded")
+            return None
+        state.take_row()
+        window.add((at.ts, triggers[-1], *values))
+        self.schedule(runner.name, window)
+        return None
+
+    def _latest(self, runner: Runner, at: Id) -> Values:
+        """Aggregates over the latest update of every member that is not too old."""
+        plan, expire = runner.plan, runner.plan.expire
+        rows = []
+        for name in runner.members():
+            state = runner.states(name)
+            if state.values is None or state.last is None:
+                continue
+            if expire is not None and state.last.ts < at.ts - expire:
+                continue
+            own = list(self.graph.channels(name) or ())
+            given = [state.values[own.index(channel)] for _, channel in plan.reads]
+            if (row := plan.compute(given)) is not None:
+                rows.append(row)
+        found = []
+        for monoid, places in plan.monoids.values():
+            partial, any_row = monoid.identity, not places
+            for row in rows:
+                given = [row[place] for place in places]
+                if None not in given:
+                    partial, any_row = monoid.combine(partial, monoid.lift(*given)), True
+            found.append(_plain(monoid.lower(partial)) if any_row else None)
+        return tuple(found)
+
+    # Windows.
+
+    def window(self, plan: Plan) -> WindowedStream:
+        name = plan.stream.name
+        found = self.windows.get(name)
+        if found is None:
+            found = self.windows[name] = self.open_window(plan)
+            self.schedule(name, found)
+        return found
+
+    def schedule(self, name: str, window: WindowedStream) -> None:
+        if window.due is not None:
+            heappush(self._due, (window.due, self.graph.rank[name], name))
+
+    @property
+    def due(self) -> int | None:
+        """When a window may be due, as far as is known."""
+        while self._due:
+            due, _, name = self._due[0]
+            window = self.windows.get(name)
+            if window is not None and window.due == due:
+                return due
+            heappop(self._due)
+        return None
+
+    def fire(self, watermark: int, out: Emissions) -> None:
+        """Emit the windows that end at or before the watermark, in the order of their ends."""
+        while (due := self.due) is not None and due <= watermark:
+            _, _, name = heappop(self._due)
+            window = self.windows[name]
+            try:
+                found = window.advance(due)
+            except (StoreError, CorruptSnapshot):
+                raise
+            except Exception as error:
+                self._break(name, error)
+                self.reports.append(Report("failed", name, Id(due, TICK), f"{type(error).__name__}: {error}"))
+                continue
+            self.dirty.add(name)
+            for end, row in found:
+                self.ticks += 1
+                values = tuple(row[channel] for channel in self.graph.plans[name].channels)
+                self.tree(name, Id(end, TICK + self.ticks, name), values, name, out)
+            self.schedule(name, window)
+
+    def _break(self, name: str, error: Exception) -> None:
+        """A window that failed half-way cannot go on; it waits for another definition."""
+        self.broken[name] = f"{type(error).__name__}: {error}"
+        self.windows.pop(name, None)
+
+    def forget(self, name: str) -> None:
+        """A composite is computed differently from now on, or is no more."""
+        self.windows.pop(name, None)
+        self.broken.pop(name, None)
+
+    def replay(self, name: str, out: Emissions) -> None:
+        """Feed a composite the history of its inputs, as if it had been there. Nobody depends on it yet."""
+        plan = self.graph.plans[name]
+        own = self.states(name)
+        past = {other: StreamState() for other in plan.inputs if other != name}
+        runner = Runner(plan, self.graph, lambda other: past.get(other, own))
+        rows = [
+            (at, other, values)
+            for other in past
+            if other in runner.open
+            for at, values in self.states(other).history
+        ]
+        rows.sort(key=lambda row: (row[0], self.graph.rank[row[1]], row[1]))
+        own.forget_last()
+        for at, group in groupby(rows, key=lambda row: row[0]):
+            triggers = []
+            for _, other, values in group:
+                past[other].emit(at, values, other, 0, 0)
+                triggers.append(other)
+            if plan.query is not None and not plan.per_update:
+                self._replay_windows(runner, at.ts, out)
+            found = self._run(runner, triggers, at)
+            if found is not None:
+                self.emit(name, own, found[0], found[1], triggers[-1], runner.keep)
+                out.add(name, found[0], found[1], runner.channels)
+        if plan.query is not None and not plan.per_update:
+            self._replay_windows(runner, self.reached, out)
+
+    def _replay_windows(self, runner: Runner, watermark: int, out: Emissions) -> None:
+        window = self.window(runner.plan)
+        while window.due is not None and window.due <= watermark:
+            for end, row in window.advance(window.due):
+                self.ticks += 1
+                at = Id(end, TICK + self.ticks, runner.name)
+                values = tuple(row[channel] for channel in runner.channels)
+                self.emit(runner.name, runner.state, at, values, runner.name, runner.keep)
+                out.add(runner.name, at, values, runner.channels)
+        self.schedule(runner.name, window)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,344 @@
+"""A space: the streams of many owners in this process, changed while updates flow.
+
+>>> from windrow.pipelines import Composite, Source, Space
+>>> space = Space("city")
+>>> space.put(Source("council/t1", channels={"f": "double"}, read="*"), by="council")
+>>> space.put(
+...     Composite("ann/frozen", inputs={"t": "council/t1"}, channels={"c": "(t.f - 32) / 1.8"}, where="c < 0"),
+...     by="ann",
+... )
+>>> _ = space.push([{"stream": "council/t1", "ts": 1, "f": 50.0}, {"stream": "council/t1", "ts": 2, "f": 14.0}])
+>>> space.latest("ann/frozen")
+{'ts': 2, 'c': -10.0}
+>>> space.drop("council/t1", by="council")
+Traceback (most recent call last):
+windrow.errors.PipelineError: 'council/t1' cannot be dropped: 'ann/frozen' depend(s) on it; drop them first, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.columns import arrow, times
+from windrow.errors import PipelineError
+from windrow.expressions import Expression, Registered
+from windrow.imports import Allow
+from windrow.pipelines.changes import BEFORE, Change, Id, instant
+from windrow.pipelines.documents import stream_documents
+from windrow.pipelines.emissions import Emissions, Report, Update
+from windrow.pipelines.graph import computes
+from windrow.pipelines.quotas import Quotas
+from windrow.pipelines.rows import Event
+from windrow.pipelines.runtime import Runtime
+from windrow.pipelines.shape import explained, novelty, sources
+from windrow.pipelines.streams import Source, Stream, owner_of, stream_from_dict
+from windrow.storage.pages import Pages
+
+__all__ = ["Box", "Space", "store_of"]
+
+Box = tuple[str, str, float, float, float, float]
+"""Two channels, latitude and longitude, and south, west, north and east."""
+
+MANY = 256
+"""From so many updates of one source on, columns are handed over as columns."""
+
+
+class Space:
+    """Streams on top of each other's streams.
+
+    ``store`` is where the state is: nothing for this process, ``"rocksdb:folder"``, ``"redis://host"`` (pages begin with
+    the name of the space), or any store of pages. Every call that changes something commits before it returns.
+
+    ``by=`` says who asks. Whoever runs the process is trusted to say the truth. Without it, :meth:`push`,
+    :meth:`latest` and :meth:`history` ask in the name of whoever runs the space, who may do everything.
+
+    ``sinks`` are functions by name that updates of composites with ``sink=`` are given to, after the commit.
+    ``functions`` are Python functions that expressions may call. See :class:`~windrow.pipelines.runtime.Runtime` for the
+    other parameters.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        store: str | Pages | None = None,
+        *,
+        order: Literal["arrival", "event"] = "arrival",
+        sinks: Mapping[str, Callable[[Update], Any]] | None = None,
+        functions: Mapping[str, Registered] | None = None,
+        quotas: Quotas | None = None,
+        allow: Allow = (),
+        late: Literal["refuse", "now"] = "refuse",
+    ) -> None:
+        self.name = name
+        self._pages = store_of(store, name)
+        self._sinks = dict(sinks or {})
+        self.runtime = Runtime(
+            self._pages,
+            order=order,
+            functions=functions,
+            sinks=self._sinks,
+            quotas=quotas,
+            allow=allow,
+            late=late,
+        )
+        self._allow = allow
+        self._reports: list[Report] = []
+
+    # Changes.
+
+    def put(self, *streams: Stream | Mapping[str, Any], by: str, at: Any = None) -> None:
+        """Add streams, or replace those of the same names, at once or at a time."""
+        when = _at(at)
+        for stream in streams:
+            document = stream if isinstance(stream, Mapping) else stream.to_dict()
+            self.apply(Change.put(document, by=by, at=when))
+
+    def drop(self, name: str, *, by: str, at: Any = None, cascade: bool = False) -> None:
+        """Remove a stream. Refused if streams depend on it, unless all are the owner's and ``cascade`` is true."""
+        self.apply(Change.drop(name, by=by, at=_at(at), cascade=cascade))
+
+    def grant(self, name: str, right: str, to: str, *, by: str, at: Any = None) -> None:
+        """Give somebody (``"*"``: everybody) a right on a stream: read, subscribe, write or grant."""
+        self.apply(Change.grant(name, right, to, by=by, at=_at(at)))
+
+    def revoke(self, name: str, right: str, to: str, *, by: str, at: Any = None) -> None:
+        """Take a right away. Composites of theirs on it get no update of it any more, nor its latest value."""
+        self.apply(Change.revoke(name, right, to, by=by, at=_at(at)))
+
+    def apply(self, change: Change) -> Emissions:
+        """Apply a change, or keep it until its time; returns what a replay emitted."""
+        out = Emissions()
+        try:
+            self.runtime.change(change, out)
+        finally:
+            self._finish(out)
+        return out
+
+    def diff(self, documents: Any) -> list[dict[str, str]]:
+        """What putting these streams would do: TOML or JSON text, a list of documents, or streams.
+
+        Each is ``added``, ``unchanged``, ``changed`` (it keeps its state) or ``restarted`` (it is computed differently,
+        so its values and windows begin anew). State of streams that are not named is never touched.
+        """
+        found = []
+        for document in stream_documents(documents):
+            stream = stream_from_dict(document, allow=self._allow)
+            before = self.runtime.graph.streams.get(stream.name)
+            if before is None:
+                effect = "added"
+            elif before.to_dict() == stream.to_dict():
+                effect = "unchanged"
+            else:
+                effect = "changed" if computes(before) == computes(stream) else "restarted"
+            found.append({"stream": stream.name, "effect": effect})
+        return found
+
+    # Updates.
+
+    def push(
+        self, updates: Any, *, stream: str | None = None, by: str | None = None, position: str | None = None
+    ) -> Emissions:
+        """Take updates; returns everything that was emitted.
+
+        ``updates`` are dicts with ``ts`` and channels, and ``stream`` unless it is given once for all, or Arrow data with
+        such columns. ``sequence`` orders updates of equal time; without it, that is the order in which they come.
+        ``position`` is committed with what the updates did: how far their source was read.
+        """
+        out = Emissions()
+        try:
+            if isinstance(updates, Mapping):
+                updates = [updates]
+            if isinstance(updates, list | tuple):
+                events = self._events(updates, stream)
+                self._may_write({event[2] for event in events}, by)
+                out = self.runtime.process(events)
+            else:
+                out = self._push_table(arrow.as_table(updates), stream, by)
+        finally:
+            self._finish(out, position)
+        return out
+
+    def advance(self, watermark: Any) -> Emissions:
+        """No update before this time will come any more: emit the windows that this finishes."""
+        out = self.runtime.advance(instant(watermark, "watermark"))
+        self._finish(out)
+        return out
+
+    def _events(self, rows: Iterable[Mapping[str, Any]], stream: str | None) -> list[Event]:
+        rows = list(rows)
+        first = self.runtime.number(len(rows))
+        events: list[Event] = []
+        for number, row in enumerate(rows):
+            values = dict(row)
+            name = values.pop("stream", stream)
+            if name is None or "ts" not in values:
+                raise PipelineError(f"an update needs 'ts' and 'stream': {str(row)[:200]}")
+            ts = instant(values.pop("ts"), "ts")
+            events.append((ts, int(values.pop("sequence", first + number)), name, values))
+        return events
+
+    def _push_table(self, table: pa.Table, stream: str | None, by: str | None) -> Emissions:
+        if stream is None or table.num_rows < MANY:
+            events = self._events(table.to_pylist(), stream)
+            self._may_write({event[2] for event in events}, by)
+            return self.runtime.process(events)
+        self._may_write({stream}, by)
+        ts = times.times(table, "ts", "us")
+        if "sequence" in table.column_names:
+            sequence = np.asarray(table.column("sequence"), np.int64)
+        else:
+            first = self.runtime.number(table.num_rows)
+            sequence = np.arange(first, first + table.num_rows, dtype=np.int64)
+        channels = [name for name in table.column_names if name not in ("ts", "sequence", "stream")]
+        return self.runtime.process_columns(stream, ts, sequence, table.select(channels))
+
+    def _may_write(self, streams: Iterable[str], by: str | None) -> None:
+        for name in streams:
+            if not isinstance(self.runtime.graph.streams.get(name), Source):
+                raise PipelineError(f"there is no source {name!r} to push to")
+            self.runtime.graph.check(by, "write", name)
+
+    def _finish(self, out: Emissions, position: str | None = None) -> None:
+        self.runtime.commit(position)
+        self._reports += self.runtime.reports()
+        graph = self.runtime.graph
+        wanted = (
+            {name: s for name, plan in graph.plans.items() if (s := plan.stream.sink)} if self._sinks else {}
+        )
+        for update in out if wanted else ():
+            if (sink := wanted.get(update.stream)) is not None:
+                try:
+                    self._sinks[sink](update)
+                except Exception as error:
+                    message = f"sink {sink!r}: {type(error).__name__}: {error}"
+                    self._reports.append(Report("failed", update.stream, update.at, message))
+
+    # Queries.
+
+    def latest(self, name: str, *, by: str | None = None, provenance: bool = False) -> dict[str, Any] | None:
+        """The latest update of a stream; None if there was none.
+
+        ``provenance`` adds what it was computed from: sources, their owners, the stream whose update made it, and the
+        version of the graph.
+        """
+        graph = self.runtime.graph
+        graph.check(by, "read", name)
+        state = self.runtime.state(name)
+        if state.values is None or state.last is None:
+            return None
+        found = {"ts": state.last.ts, **dict(zip(graph.channels(name) or (), state.values, strict=True))}
+        if provenance:
+            reached = sorted(sources(graph)[name])
+            found["provenance"] = {
+                "sources": reached,
+                "owners": sorted({owner_of(each) for each in (name, *reached)}),
+                "trigger": state.trigger,
+                "sequence": state.last.sequence,
+                "version": state.version,
+            }
+        return found
+
+    def history(
+        self,
+        name: str,
+        *,
+        since: Any = None,
+        until: Any = None,
+        last: int | None = None,
+        where: str | None = None,
+        box: Box | None = None,
+        by: str | None = None,
+    ) -> pa.Table:
+        """The updates of a stream that are kept: from ``since`` to before ``until``, those for which ``where`` holds,
+        those in a ``box`` of latitude and longitude, the ``last`` so many.
+        """
+        graph = self.runtime.graph
+        graph.check(by, "read", name)
+        kinds = dict(graph.channels(name) or {})
+        low = BEFORE.ts if since is None else instant(since, "since")
+        high = -BEFORE.ts if until is None else instant(until, "until")
+        rows = [(at, values) for at, values in self.runtime.state(name).history if low <= at.ts < high]
+        names = ["ts", "sequence", *kinds]
+        types = [pa.int64(), pa.int64(), *kinds.values()]
+        columns = list(zip(*((*at[:2], *values) for at, values in rows), strict=True)) or [()] * len(names)
+        table = pa.Table.from_arrays(
+            [pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=names
+        )
+        conditions = [where] if where is not None else []
+        if box is not None:
+            latitude, longitude, south, west, north, east = box
+            conditions.append(
+                f"{float(south)} <= {latitude} <= {float(north)} and {float(west)} <= {longitude} <= {float(east)}"
+            )
+        for condition in conditions:
+            table = table.filter(Expression(condition).bind(table.schema, condition=True).batch(table))
+        return table if last is None else table.slice(max(0, table.num_rows - last))
+
+    def reports(self) -> list[Report]:
+        """What failed, was refused or came late since the last call, with the update that it was about."""
+        found, self._reports = self._reports, []
+        return found
+
+    def figures(self) -> list[dict[str, Any]]:
+        """Of every stream: how often it emitted, filtered, discarded, failed, was blocked; its rank and novelty."""
+        graph = self.runtime.graph
+        new = novelty(graph)
+        return [
+            {
+                "stream": name,
+                "kind": stream.kind,
+                "rank": graph.rank[name],
+                "novelty": new[name],
+                "inputs": list(graph.plans[name].inputs) if name in graph.plans else [],
+                **vars(self.runtime.state(name).figures),
+            }
+            for name, stream in graph.streams.items()
+        ]
+
+    def explain(self, name: str) -> str:
+        """What a stream is, what it is computed from, and what depends on it, in words."""
+        return explained(self.runtime.graph, name)
+
+    def log(self) -> list[dict[str, Any]]:
+        """All changes with actor and time, and what came of them."""
+        return self.runtime.log()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        close = getattr(self._pages, "close", None)
+        if close is not None:
+            close()
+
+    def __enter__(self) -> Space:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def store_of(store: str | Pages | None, name: str) -> Pages | None:
+    """The store that a text names."""
+    if not isinstance(store, str):
+        return store
+    if store.startswith("rocksdb:"):
+        from windrow.storage.rocksdb import RocksDBPages
+
+        # The position in the source is part of each commit, so an earlier one is as good after a loss of power.
+        return RocksDBPages(store.removeprefix("rocksdb:"), sync=False)
+    if store.startswith(("redis://", "rediss://", "unix://")):
+        from windrow.storage.redis import RedisPages
+
+        return RedisPages(store, prefix=name)
+    raise PipelineError(
+        f"store: expected 'rocksdb:folder', 'redis://host' or a store of pages, not {store!r}"
+    )
+
+
+def _at(at: Any) -> Id | None:
+    if at is None or isinstance(at, Id):
+        return at
+    return Id(*at) if isinstance(at, tuple) else Id(instant(at), BEFORE.sequence)

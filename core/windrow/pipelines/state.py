@@ -1,0 +1,202 @@
+"""What is kept of a stream: its latest update, its history, its figures. One page of a store for each stream.
+
+A page is a checksum and JSON. Bytes from a store are data: they are checked before they are used. The newest updates of
+the history are in the page itself; every 16 of them move to a page of their own, so a commit writes little.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from windrow.errors import CorruptSnapshot
+from windrow.pipelines.changes import Id
+
+__all__ = ["Figures", "StreamState", "read_page", "write_page"]
+
+CHUNK = 16
+"""How many updates of a history share a page."""
+
+Values = tuple[Any, ...]
+encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
+
+
+@dataclass
+class Figures:
+    """How often things happened to a stream."""
+
+    emitted: int = 0
+    filtered: int = 0
+    """Updates for which ``where`` did not hold."""
+    discarded: int = 0
+    """Triggers that were not newer than the stream's own last update, or came again in one tree."""
+    failed: int = 0
+    blocked: int = 0
+    """Updates of an input that the owner may no longer subscribe to."""
+
+    def count(self, what: str, times: int = 1) -> None:
+        setattr(self, what, getattr(self, what) + times)
+
+    def emit(self, times: int = 1) -> None:
+        self.emitted += times
+
+
+@dataclass
+class StreamState:
+    """The state of one stream."""
+
+    last: Id | None = None
+    values: Values | None = None
+    trigger: str = ""
+    """The source, or the window, whose update made the latest one."""
+    version: int = 0
+    """The version of the graph that made the latest update."""
+    current: dict[str, str] = field(default_factory=dict)
+    """By input: the stream of it that had an update last."""
+    figures: Figures = field(default_factory=Figures)
+    rows: int = 0
+    """How many updates its windows have taken."""
+    history: deque[tuple[Id, Values]] = field(default_factory=deque)
+    count: int = 0
+    """How many updates have entered the history, those included that have left it."""
+    tail: list[str] = field(default_factory=list)
+    """The updates of the history since the last full page, as JSON."""
+    fresh: int = 0
+    """How many updates have entered the history since the last commit."""
+    first: int = 0
+    """The first page of history that the store may have."""
+
+    def emit(self, at: Id, values: Values, trigger: str, version: int, keep: int) -> None:
+        """A new latest update."""
+        self.last, self.values, self.trigger, self.version = at, values, trigger, version
+        self.figures.emit()
+        if keep:
+            self.remember(at, values, keep)
+
+    def emit_many(
+        self, updates: list[tuple[Id, Values]], count: int, trigger: str, version: int, keep: int
+    ) -> None:
+        """``count`` updates, of which these are the last ones: all that the history keeps, and at least one."""
+        self.last, self.values = updates[-1]
+        self.trigger, self.version = trigger, version
+        self.figures.emit(count)
+        for at, values in updates[-keep:] if keep else ():
+            self.remember(at, values, keep)
+
+    def choose(self, alias: str, name: str) -> None:
+        """This stream of an input had an update last."""
+        self.current[alias] = name
+
+    def forget_last(self) -> None:
+        """Begin again: what is older than the last update is no longer discarded."""
+        self.last = None
+
+    def take_rows(self, count: int) -> None:
+        self.rows += count
+
+    def take_row(self) -> int:
+        """Its window takes a row; the number of the row."""
+        self.rows += 1
+        return self.rows - 1
+
+    def remember(self, at: Id, values: Values, keep: int) -> None:
+        history = self.history
+        history.append((at, values))
+        self.fresh += 1
+        while len(history) > keep:
+            history.popleft()
+
+    def restart(self) -> None:
+        """Forget the values, which another definition made; what is older than the last update stays discarded."""
+        self.values, self.current, self.rows = None, {}, 0
+        self.history.clear()
+        self.tail.clear()
+        self.count = -(-self.count // CHUNK) * CHUNK
+        self.fresh = 0
+
+    def pages(self, name: str) -> tuple[dict[str, bytes], list[str]]:
+        """What to write under ``s/name`` and ``h/name/…``, and what to delete. Called once per commit."""
+        put: dict[str, bytes] = {}
+        history, tail = self.history, self.tail
+        new = min(self.fresh, len(history))
+        self.fresh = 0
+        text = ""
+        for at, values in islice(history, len(history) - new, None):
+            text = encode((*at, values))
+            tail.append(text)
+            self.count += 1
+            if len(tail) == CHUNK:
+                put[f"h/{name}/{self.count // CHUNK - 1}"] = write_page(f"[{','.join(tail)}]")
+                tail.clear()
+        kept = (self.count - len(history)) // CHUNK
+        put = (
+            {page: body for page, body in put.items() if int(page.rsplit("/", 1)[1]) >= kept} if put else put
+        )
+        gone = [f"h/{name}/{number}" for number in range(self.first, kept)]
+        self.first = max(self.first, kept)
+        if not text or self.last is None or self.values is None:
+            text = encode((*(self.last or (None, None, None)), self.values))
+        figures = self.figures
+        head = (
+            f'{text},"{self.trigger}",{self.version},{encode(self.current) if self.current else "{}"},'
+            f"[{figures.emitted},{figures.filtered},{figures.discarded},{figures.failed},{figures.blocked}],"
+            f"{self.rows},{self.count},{len(history)},{self.first}"
+        )
+        put[f"s/{name}"] = write_page(f"[[{head}],[{','.join(tail)}]]")
+        return put, gone
+
+    @classmethod
+    def load(cls, name: str, page: bytes, get: Callable[[Iterable[str]], Mapping[str, bytes]]) -> StreamState:
+        """The state that :meth:`pages` wrote."""
+        try:
+            head, tail = read_page(page, f"stream {name!r}")
+            (*last, values), trigger, version, current, figures, rows, count, held, first = head
+            numbers = (
+                range(max((count - held) // CHUNK, 0), (count - len(tail)) // CHUNK) if held else range(0)
+            )
+            wanted = [f"h/{name}/{number}" for number in numbers]
+            found = get(wanted)
+            older = [row for each in wanted for row in read_page(found[each], f"history of {name!r}")]
+            updates = [
+                (Id(ts, sequence, origin), tuple(row)) for ts, sequence, origin, row in (*older, *tail)
+            ]
+            state = cls(
+                None if last[0] is None else Id(int(last[0]), int(last[1]), str(last[2])),
+                None if values is None else tuple(values),
+                str(trigger),
+                int(version),
+                {str(k): str(v) for k, v in current.items()},
+                Figures(*map(int, figures)),
+                int(rows),
+                deque(updates[len(updates) - held :] if held else ()),
+                int(count),
+                [encode(row) for row in tail],
+                0,
+                int(first),
+            )
+        except CorruptSnapshot:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as cause:
+            raise CorruptSnapshot(f"the state of stream {name!r} is damaged: {cause!r}") from cause
+        return state
+
+
+def write_page(text: str) -> bytes:
+    body = text.encode()
+    return b"%08x" % zlib.crc32(body) + body
+
+
+def read_page(page: bytes, what: str) -> Any:
+    """The JSON of a page, if its checksum is right."""
+    body = bytes(page[8:])
+    if len(page) < 8 or bytes(page[:8]) != b"%08x" % zlib.crc32(body):
+        raise CorruptSnapshot(f"the page of {what} is damaged: its checksum does not match")
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as cause:
+        raise CorruptSnapshot(f"the page of {what} is no JSON: {cause}") from None

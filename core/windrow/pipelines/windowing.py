@@ -1,0 +1,153 @@
+"""A composite that is a window: its updates become rows of an :class:`~windrow.Operator`, its windows become updates.
+
+Rows are gathered, and handed to the operator when a window may be due, or at a commit: an operator takes a thousand rows
+in the time of a few.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.errors import TimeUnitWarning
+from windrow.operator import Operator
+from windrow.pipelines.plan import Plan
+from windrow.storage.pages import Pages
+from windrow.windows import SessionWindow, TimeWindow
+
+__all__ = ["Shared", "WindowedStream"]
+
+
+class Shared:
+    """A part of a store: pages under a prefix. What is committed here goes into the runtime's one commit."""
+
+    def __init__(self, pages: Pages, prefix: str, put: dict[str, bytes], gone: dict[str, None]) -> None:
+        self.pages, self.prefix, self.put, self.gone = pages, prefix, put, gone
+        self.known: dict[str, None] = {}
+        """The pages that were read or written here, with the prefix."""
+
+    def get(self, names: Iterable[str]) -> dict[str, bytes]:
+        prefix = self.prefix
+        found: dict[str, bytes] = {}
+        missing = []
+        for name in names:
+            if (page := self.put.get(prefix + name)) is not None:
+                found[name] = page
+            elif prefix + name not in self.gone:
+                missing.append(prefix + name)
+        stored = self.pages.get(missing) if missing else {}
+        self.known |= dict.fromkeys(stored)
+        return found | {name.removeprefix(prefix): page for name, page in stored.items()}
+
+    def commit(self, put: Mapping[str, bytes], delete: Iterable[str]) -> None:
+        for name, page in put.items():
+            self.put[self.prefix + name] = page
+            self.known[self.prefix + name] = None
+            self.gone.pop(self.prefix + name, None)
+        for name in delete:
+            self.put.pop(self.prefix + name, None)
+            self.known.pop(self.prefix + name, None)
+            self.gone[self.prefix + name] = None
+
+
+class WindowedStream:
+    """The windows of one composite."""
+
+    def __init__(self, plan: Plan, pages: Shared) -> None:
+        assert plan.query is not None
+        self.plan, self.query, self.pages = plan, plan.query, pages
+        self.operator = Operator.open(plan.query, plan.schema, pages)
+        self.rows: list[tuple[Any, ...]] = []
+        self.due: int | None = self.operator.wake
+        self.dirty = False
+
+    @property
+    def reached(self) -> int:
+        """A row before this time is too late."""
+        return self.operator.watermark
+
+    def names(self) -> list[str]:
+        """The pages of the store that hold its windows, as far as they were used."""
+        return list(self.pages.known)
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """Take a row: the columns of the plan's schema. Its time is not before that of an earlier one."""
+        self.rows.append(row)
+        self.dirty = True
+        if not self.plan.per_update:
+            earliest = self.earliest_end(row[0])
+            self.due = earliest if self.due is None else min(self.due, earliest)
+
+    def add_columns(self, table: pa.Table) -> None:
+        """Take many rows at once, in order."""
+        self._hand_over()
+        self.dirty = True
+        self._process(table)
+        self.due = self.operator.wake
+
+    def step(self, order: int) -> list[dict[str, Any]]:
+        """The windows that are due after the row with this order (count windows)."""
+        self._hand_over()
+        found = self.operator.advance(order + 1)
+        return found.to_pylist() if found.num_rows else []
+
+    def advance(self, watermark: int) -> list[tuple[int, dict[str, Any]]]:
+        """The windows that end at or before the watermark: the end of each, and its channels."""
+        self._hand_over()
+        self.dirty = True
+        found = self.operator.advance(watermark)
+        self.due = self.operator.wake
+        if not found.num_rows:
+            return []
+        ends = found.column("window_end")
+        times = ends if pa.types.is_integer(ends.type) and self.timed else None
+        rows = found.to_pylist()
+        return [
+            (min(int(times[i].as_py()), watermark) if times is not None else watermark, row)
+            for i, row in enumerate(rows)
+        ]
+
+    @property
+    def timed(self) -> bool:
+        """Whether the ends of windows are times."""
+        return self.query.window is not None and not any(
+            type(window).__name__ in ("DeltaWindow", "CountWindow") for _, window in self.query.windows
+        )
+
+    def commit(self) -> None:
+        """Write what changed into the runtime's commit."""
+        if self.dirty:
+            self._hand_over()
+            self.operator.commit()
+            self.dirty = False
+
+    def _process(self, table: pa.Table) -> None:
+        """Hand rows to the operator. Their times are microseconds, whatever they look like."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TimeUnitWarning)
+            self.operator.process(table)
+
+    def _hand_over(self) -> None:
+        if self.rows:
+            schema = self.plan.schema
+            columns = [
+                pa.array(column, f.type)
+                for column, f in zip(zip(*self.rows, strict=True), schema, strict=True)
+            ]
+            self.rows = []
+            self._process(pa.Table.from_arrays(columns, schema=schema))
+            self.due = self.operator.wake
+
+    def earliest_end(self, time: int) -> int:
+        """No window that a row at this time takes part in is due before."""
+        lateness = self.query.lateness
+        ends = []
+        for _, window in self.query.windows:
+            if isinstance(window, TimeWindow):
+                ends.append(window.bounds(window.first_window(time))[1])
+            else:
+                ends.append(time + (window.gap if isinstance(window, SessionWindow) else 1))
+        return min(ends) + lateness
