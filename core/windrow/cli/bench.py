@@ -14,16 +14,20 @@ from windrow.cli.refusals import Refusal
 PROGRAMS = {
     "algorithms": "algorithms and kernels against their peers",
     "operator": "the operator against Polars",
+    "pipelines": "streams on top of streams: latency, rates, peers",
     "spark": "Spark's own windows against windrow on Spark",
     "flink": "Flink's own windows against windrow on Flink",
+    "soak": "streams that go on for long and behave badly",
 }
 QUICK = {
     "algorithms": ["--quick"],
     "operator": ["--quick"],
+    "pipelines": ["--quick"],
     "spark": ["--rows", "100000"],
     "flink": ["--scale", "0.1"],
+    "soak": [],
 }
-"""What each program calls it."""
+"""The options of each program for a quick run."""
 NEEDS = {"spark": "pyspark", "flink": "pyflink"}
 
 

@@ -14,7 +14,7 @@ from windrow.cli.refusals import Refusal
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def conformance(arguments: tuple[str, ...]) -> None:
-    """Check that every engine gives the same answers."""
+    """Check that all engines give the same results."""
     try:
         command = import_module("windrow_conformance.command").main
     except ModuleNotFoundError as error:

@@ -15,7 +15,7 @@ from windrow.cli.refusals import Refusal, refusals
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from windrow.query import Query
+    from windrow.query.query import Query
 
 
 @click.command()
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     help="With --small: also write the data (plugs.csv) and the query (query.json) to this folder.",
 )
 def demo(engine: str | None, output: Path, plugs: int, small: bool, save: Path | None) -> None:
-    """Run a real pipeline on smart plugs, and see.
+    """Run a complete pipeline on smart-plug data.
 
     Peak, mean and p95 of each plug over the last hour, every second, and house totals. Generates the readings, runs
-    a streaming job on an engine, writes Parquet, and compares every window with the in-process answer.
+    a streaming job on an engine, writes Parquet, and compares every window with the in-process result.
     """
     from rich.console import Console
 
@@ -102,7 +102,7 @@ def _small(console: Console, save: Path | None) -> None:
 
 
 def _keep(query: Query, folder: Path) -> None:
-    """Writes the bundled data and a query to a folder, to go on from."""
+    """Write the bundled data and a query to a folder, for the user's next steps."""
     from windrow.data import plugs_csv
 
     try:

@@ -12,13 +12,19 @@ from windrow.cli.refusals import refusals
 @click.command()
 @click.argument("query_file", metavar="QUERY", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--input", "source", help="Data whose column types count: a file, a folder, or - for standard input."
+    "--input", "source", help="Data that gives the column types: a file, a folder, or - for standard input."
 )
 @click.option(
     "--format", "form", type=click.Choice(["parquet", "csv", "jsonl", "arrow"]), help="The format of --input."
 )
-def explain(query_file: Path, source: str | None, form: str | None) -> None:
-    """Say how a query is computed, and why.
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="MODULE",
+    help="A module or package that QUERY may import, for aggregates and policies of your own; may be repeated.",
+)
+def explain(query_file: Path, source: str | None, form: str | None, allow: tuple[str, ...]) -> None:
+    """Print how a query is computed, and why.
 
     QUERY is a .toml or .json file.
     """
@@ -27,7 +33,7 @@ def explain(query_file: Path, source: str | None, form: str | None) -> None:
     from windrow.cli.queries import read_query
 
     with refusals():
-        query = read_query(query_file)
+        query = read_query(query_file, allow)
         schema = None if source is None else open_rows(source, form).schema
         if schema is not None:
             query.bind(schema)

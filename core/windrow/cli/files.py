@@ -5,21 +5,23 @@ Rows come batch by batch and windows go table by table, so neither has to fit in
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import csv, dataset, parquet
-from pyarrow import json as arrow_json
 
+from windrow.cli.json_lines import json_rows
+from windrow.cli.parquet_rows import parquet_rows
 from windrow.cli.refusals import Refusal
+from windrow.memory import half_of_memory
 
-__all__ = ["FORMATS", "STANDARD", "Rows", "Writer", "files_in", "format_of", "open_rows"]
+__all__ = ["FORMATS", "STANDARD", "RowSource", "Writer", "files_in", "format_of", "open_rows"]
 
 FORMATS = {
     ".parquet": "parquet",
@@ -32,11 +34,10 @@ FORMATS = {
 }
 NAMES = {"parquet": "Parquet", "csv": "CSV", "jsonl": "JSON lines", "arrow": "Arrow"}
 STANDARD = "-"
-LINES = 50_000  # lines of JSON that are read at once from standard input
 
 
 def format_of(path: Path) -> str:
-    """The format that the ending of a file's name tells."""
+    """The format of a file, by the ending of its name."""
     try:
         return FORMATS[path.suffix.lower()]
     except KeyError:
@@ -45,7 +46,7 @@ def format_of(path: Path) -> str:
         ) from None
 
 
-class Rows:
+class RowSource:
     """Batches of rows of one schema, and how many there are if that is known."""
 
     def __init__(
@@ -59,7 +60,7 @@ class Rows:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of a folder that are data, in order of their names; not those being written."""
+    """The data files of a folder, in order of their names; files that are being written are left out."""
     found = sorted(
         path
         for path in folder.iterdir()
@@ -68,17 +69,22 @@ def files_in(folder: Path) -> list[Path]:
     return found
 
 
-def open_rows(source: str, form: str | None = None) -> Rows:
-    """The rows of a file, of all files of a folder, or of standard input (`-`)."""
+def open_rows(source: str, form: str | None = None, memory: int | None = None) -> RowSource:
+    """The rows of a file, of all files of a folder, or of standard input (`-`).
+
+    ``memory`` is how many bytes a column may take that has to be in memory as a whole; half of what is available, if it is
+    not given. Parquet that declares more is refused.
+    """
+    memory = half_of_memory() if memory is None else memory
     if source == STANDARD:
         return _refusing(
-            "standard input", form or "csv", lambda: _standard_rows(sys.stdin.buffer, form or "csv")
+            "standard input", form or "csv", lambda: _standard_rows(sys.stdin.buffer, form or "csv", memory)
         )
     path = Path(source)
     if not path.exists():
         raise Refusal(f"{path} does not exist")
     if not path.is_dir():
-        return _file_rows([path], form or format_of(path))
+        return _file_rows([path], form or format_of(path), memory)
     files = files_in(path)
     if not files:
         raise Refusal(f"{path} has no data file; expected names that end in {', '.join(FORMATS)}")
@@ -87,43 +93,50 @@ def open_rows(source: str, form: str | None = None) -> Rows:
         raise Refusal(
             f"{path} has files of several formats ({', '.join(sorted(forms))}); put each in its own folder"
         )
-    return _file_rows(files, forms.pop())
+    return _file_rows(files, forms.pop(), memory)
 
 
-def _file_rows(files: list[Path], form: str) -> Rows:
+def _file_rows(files: list[Path], form: str, memory: int) -> RowSource:
     shown = str(files[0]) if len(files) == 1 else f"{files[0].parent}/"
 
-    def opened() -> Rows:
+    def opened() -> RowSource:
         if form == "arrow" and any(_is_stream(path) for path in files):
             first = pa.ipc.open_stream(pa.memory_map(str(files[0])))
             rest = (pa.ipc.open_stream(pa.memory_map(str(path))) for path in files[1:])
-            return Rows(first.schema, chain(first, chain.from_iterable(rest)))
-        kind = {"jsonl": "json", "arrow": "ipc"}.get(form, form)
-        found = dataset.dataset([str(path) for path in files], format=kind)
-        total = found.count_rows() if form in ("parquet", "arrow") else None
-        return Rows(found.schema, found.to_batches(fragment_readahead=1, batch_readahead=4), total)
+            return RowSource(first.schema, chain(first, chain.from_iterable(rest)))
+        if form == "parquet":
+            return RowSource(*parquet_rows(files, memory))
+        if form == "jsonl":
+            return RowSource(*json_rows(_json_files(files)))
+        found = dataset.dataset([str(path) for path in files], format={"arrow": "ipc"}.get(form, form))
+        total = found.count_rows() if form == "arrow" else None
+        return RowSource(found.schema, found.to_batches(fragment_readahead=1, batch_readahead=4), total)
 
     return _refusing(shown, form, opened)
 
 
-def _refusing(shown: str, form: str, opened: Any) -> Rows:
-    """Rows whose errors of reading name the file, when it is opened and while it is read."""
+def _refusing(shown: str, form: str, opened: Any) -> RowSource:
+    """Rows whose reading errors name the file, when it is opened and while it is read."""
 
     def refusal(error: Exception) -> Refusal:
         return Refusal(f"{shown} cannot be read as {NAMES[form]}: {error}")
 
     try:
-        rows: Rows = opened()
+        rows: RowSource = opened()
     except (pa.ArrowException, OSError) as error:
         raise refusal(error) from error
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
-            yield from rows
+            for batch in rows:
+                batch.validate(
+                    full=True
+                )  # Arrow reads offsets that point anywhere, and text that is not UTF-8
+                yield batch
         except (pa.ArrowException, OSError) as error:
             raise refusal(error) from error
 
-    return Rows(rows.schema, batches(), rows.total)
+    return RowSource(rows.schema, batches(), rows.total)
 
 
 def _is_stream(path: Path) -> bool:
@@ -132,42 +145,32 @@ def _is_stream(path: Path) -> bool:
         return file.read(6) != b"ARROW1"
 
 
-def _standard_rows(stream: BinaryIO, form: str) -> Rows:
+def _json_files(files: list[Path]) -> Iterator[tuple[str, BinaryIO]]:
+    """Files of JSON lines, one open at a time. In a folder, errors name the file."""
+    for path in files:
+        with path.open("rb") as file:
+            yield "" if len(files) == 1 else f"{path.name}, ", file
+
+
+def _standard_rows(stream: BinaryIO, form: str, memory: int) -> RowSource:
     if form == "csv":
         opened = csv.open_csv(stream)
-        return Rows(opened.schema, opened)
+        return RowSource(opened.schema, opened)
     if form == "arrow":
         opened = pa.ipc.open_stream(stream)
-        return Rows(opened.schema, opened)
-    if form == "parquet":  # its index is at the end, so there is no reading it piece by piece
-        whole = parquet.read_table(pa.BufferReader(stream.read()))
-        return Rows(whole.schema, whole.to_batches(), whole.num_rows)
-    first = _json_lines(stream, None)
-    if first is None:
-        raise pa.ArrowInvalid("there is no line")
-
-    def rest() -> Iterator[pa.RecordBatch]:
-        while (table := _json_lines(stream, first.schema)) is not None:
-            yield from table.to_batches()
-
-    return Rows(first.schema, chain(first.to_batches(), rest()))
-
-
-def _json_lines(stream: BinaryIO, schema: pa.Schema | None) -> pa.Table | None:
-    text = b"".join(islice(stream, LINES))
-    options = (
-        arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        if schema
-        else None
-    )
-    return arrow_json.read_json(io.BytesIO(text), parse_options=options) if text.strip() else None
+        return RowSource(opened.schema, opened)
+    if form == "parquet":  # its index is at the end, so it cannot be read piece by piece
+        return RowSource(*parquet_rows([pa.BufferReader(stream.read())], memory))
+    return RowSource(*json_rows([("", stream)]))
 
 
 class Writer:
-    """Windows to a file, to a folder of Parquet files, or to standard output; complete, or not there.
+    """Windows to a file, to a folder of Parquet files, or to standard output.
 
-    A file is written under another name, and gets its own when all is well. A folder (a path that is one, or
-    that ends with a slash) gets a file for each table, whose name begins with what it holds.
+    A file is written under another name in the same folder, and gets its own name when it is complete. If the run is refused,
+    nothing is left of it, and a file that had this name before is as it was. A folder (a path that is one, or that ends
+    with a slash) gets a file for each table, in the same way. Its name begins with what it holds. If the run is refused, the
+    files that are there are complete. Standard output has what was written before.
     """
 
     def __init__(
@@ -180,8 +183,7 @@ class Writer:
             "csv" if target == STANDARD else "parquet" if self.folder else format_of(self.path)
         )
         self._files = 0
-        self._partial: Path | None = None
-        self._sink: Any = None
+        self._sink: _Sink | None = None
 
     def __enter__(self) -> Writer:
         try:
@@ -191,11 +193,9 @@ class Writer:
                     raise Refusal(
                         f"{self.target} has {self.holds} of an earlier run; remove them, or choose another folder"
                     )
-            elif self.target == STANDARD:
-                self._sink = _Sink(sys.stdout.buffer, self.form, self.schema, streamed=True)
             else:
-                self._partial = self.path.with_name(f".{self.path.name}.partial")
-                self._sink = _Sink(self._partial.open("wb"), self.form, self.schema, streamed=False)
+                path = None if self.target == STANDARD else self.path
+                self._sink = _Sink(path, self.form, self.schema)
         except (pa.ArrowException, OSError) as error:
             raise self._refusal(error) from error
         return self
@@ -204,42 +204,64 @@ class Writer:
         if not windows.num_rows:
             return
         try:
-            if self.folder:
-                parquet.write_table(windows, self.path / f"{self.holds}-{self._files:06}.parquet")
+            if self._sink is None:
+                path = self.path / f"{self.holds}-{self._files:06}.parquet"
+                sink = _Sink(path, "parquet", windows.schema)
+                try:
+                    sink.write(windows)
+                except BaseException:
+                    sink.discard()
+                    raise
+                sink.close()
                 self._files += 1
             else:
                 self._sink.write(windows)
         except BrokenPipeError:
-            raise SystemExit(0) from None  # whoever read us has seen enough
+            raise SystemExit(0) from None  # the reader has closed the pipe
         except (pa.ArrowException, OSError) as error:
             raise self._refusal(error) from error
         self.written += windows.num_rows
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if self._sink is not None:
+        if self._sink is None:
+            return
+        if kind is not None:
+            self._sink.discard()
+            return
+        try:
             self._sink.close()
-        if self._partial is not None:
-            if kind is None:
-                self._partial.replace(self.path)
-            else:
-                self._partial.unlink(missing_ok=True)
+        except (pa.ArrowException, OSError) as error:
+            raise self._refusal(error) from error
 
     def _refusal(self, error: Exception) -> Refusal:
         return Refusal(f"{self.target} cannot be written as {NAMES[self.form]}: {error}")
 
 
 class _Sink:
-    """An open file that takes tables in one of the formats."""
+    """A file, or standard output, that takes tables in one of the formats.
 
-    def __init__(self, file: Any, form: str, schema: pa.Schema, *, streamed: bool) -> None:
-        self.file, self.form, self.standard = file, form, streamed
+    A file has another name until :meth:`close`. If anything goes wrong before, or at :meth:`discard`, it is removed.
+    """
+
+    def __init__(self, path: Path | None, form: str, schema: pa.Schema) -> None:
+        self.path, self.form = path, form
+        self.partial = None if path is None else path.with_name(f".{path.name}.partial")
+        self.file: Any = sys.stdout.buffer if self.partial is None else self.partial.open("wb")
         self.writer: Any = None
-        if form == "parquet":
-            self.writer = parquet.ParquetWriter(file, schema)
-        elif form == "csv":
-            self.writer = csv.CSVWriter(file, schema)
-        elif form == "arrow":
-            self.writer = (pa.ipc.new_stream if streamed else pa.ipc.new_file)(file, schema)
+        try:
+            self.writer = self._writer(schema)
+        except BaseException:
+            self.discard()
+            raise
+
+    def _writer(self, schema: pa.Schema) -> Any:
+        if self.form == "parquet":
+            return parquet.ParquetWriter(self.file, schema)
+        if self.form == "csv":
+            return csv.CSVWriter(self.file, schema)
+        if self.form == "arrow":
+            return (pa.ipc.new_stream if self.path is None else pa.ipc.new_file)(self.file, schema)
+        return None
 
     def write(self, windows: pa.Table) -> None:
         if self.writer is not None:
@@ -247,16 +269,29 @@ class _Sink:
         else:
             for row in windows.to_pylist():
                 self.file.write(json.dumps(row, default=plain).encode() + b"\n")
-        if self.standard:
+        if self.partial is None:
             self.file.flush()
 
     def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-        if self.standard:
-            self.file.flush()
-        else:
+        """The file is complete, and gets its name."""
+        try:
+            if self.writer is not None:
+                self.writer.close()
+            self.file.flush() if self.partial is None else self.file.close()
+        except BaseException:
+            self.discard()
+            raise
+        if self.partial is not None and self.path is not None:
+            self.partial.replace(self.path)
+
+    def discard(self) -> None:
+        """Remove the file. Standard output keeps what it has."""
+        if self.partial is not None:
+            with suppress(Exception):  # it may be what went wrong before
+                if self.writer is not None:
+                    self.writer.close()
             self.file.close()
+            self.partial.unlink(missing_ok=True)
 
 
 def plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ NAMES = ("smart-home", "manufacturing", "linear-road", "server-memory", "quotes"
 @click.argument("name", metavar="DATA", type=click.Choice(NAMES))
 @click.option("--rows", default=1_000_000, show_default=True, type=click.IntRange(0), help="How many rows.")
 @click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Other seeds give other rows."
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="The seed of the random numbers."
 )
 @click.option(
     "--output",
@@ -28,7 +28,7 @@ NAMES = ("smart-home", "manufacturing", "linear-road", "server-memory", "quotes"
     "--format",
     "form",
     type=click.Choice(["parquet", "csv", "jsonl", "arrow"]),
-    help="The format, if the name does not tell it; arrow for -.",
+    help="The format, if the name has no known ending; arrow for -.",
 )
 @click.option("--plugs", type=click.IntRange(1), help="smart-home: how many plugs.")
 @click.option("--houses", type=click.IntRange(1), help="smart-home: how many houses.")

@@ -17,28 +17,39 @@ from windrow import durations
 from windrow.cli.files import STANDARD, Writer, format_of
 from windrow.cli.refusals import Refusal
 from windrow.cli.tables import Ends
-from windrow.query import Query
+from windrow.memory import half_of_memory, parse_bytes
+from windrow.operator.idle import Idle
+from windrow.query.estimate import windows_per_row
+from windrow.query.query import Query
 
 __all__ = ["Done", "Job", "Progress"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A query, where its rows come from, and where its windows and late rows go. What contradicts itself is refused here."""
+    """A query, where its rows come from, and where its windows and late rows go. Contradictions are refused here."""
 
     query: Query
     source: str
     target: str | None
+    windows_limit: int
     form: str | None = None
     delay: str | None = None
     watch: bool = False
     until_idle: str | None = None
     late_target: str | None = None
+    memory: str | None = None
+    workers: int = 1
+    idle: str | None = None
 
     def __post_init__(self) -> None:
+        self.check_windows(windows_per_row(self.query), "each row is in")
+        if self.memory is not None:
+            parse_bytes(self.memory, name="--memory")
         for name, value in (("--delay", self.delay), ("--until-idle", self.until_idle)):
             if value is not None and durations.parse(value, name=name) < 0:
                 raise Refusal(f"{name} cannot be negative, as {value!r} is")
+        Idle.of(self.idle)
         if self.until_idle is not None and not self.watch:
             raise Refusal("--until-idle goes with --watch")
         if self.watch and not Path(self.source).is_dir():
@@ -53,14 +64,27 @@ class Job:
             raise Refusal(f"--output and --late-output cannot both be {self.target}")
         for target in (self.target, self.late_target):
             if target not in (None, STANDARD) and not target.endswith("/") and not Path(target).is_dir():
-                format_of(Path(target))  # an ending that is not known is refused before any work is done
+                format_of(Path(target))  # an unknown ending is refused before any work is done
 
     @property
     def delay_us(self) -> int | None:
-        """How far behind the latest row the watermark is; none if rows may be in any order until they end."""
+        """How far the watermark is behind the latest row, in microseconds; ``None`` if rows may come in any order."""
         if self.delay is not None:
             return durations.parse(self.delay, name="--delay")
         return 0 if self.watch else None
+
+    @property
+    def memory_bytes(self) -> int:
+        """How many bytes rows may take that have to be in memory."""
+        return half_of_memory() if self.memory is None else parse_bytes(self.memory, name="--memory")
+
+    def check_windows(self, count: int, what: str) -> None:
+        """Refuse more windows than the limit; ``what`` says which windows these are."""
+        if count > self.windows_limit:
+            raise Refusal(
+                f"{what} {count:,} windows, and --windows-limit allows {self.windows_limit:,}; give the query a longer "
+                f"slide or a shorter range, or raise the limit"
+            )
 
     @property
     def idle_seconds(self) -> float | None:
@@ -70,7 +94,7 @@ class Job:
 
     @contextmanager
     def writing_late(self, schema: pa.Schema) -> Iterator[Writer | Ends]:
-        """Something that takes late rows, or only counts them if nobody asked for them."""
+        """A writer for late rows; without a target it only counts them."""
         if self.late_target is None:
             yield Ends(schema)
         else:
@@ -80,7 +104,7 @@ class Job:
 
     @contextmanager
     def writing(self, schema: pa.Schema) -> Iterator[Writer | Ends]:
-        """Something that takes windows."""
+        """A writer for windows; without a target it keeps both ends, to be shown."""
         if self.target is None:
             yield Ends(schema)
         else:
@@ -90,7 +114,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Done:
-    """How many rows there were, how many of them too late, and the windows' place."""
+    """How many rows there were, how many of them were late, and where the windows went."""
 
     rows: int
     output: Writer | Ends
@@ -113,6 +137,7 @@ class Progress:
         )
         self.task: TaskID = self.bars.add_task("reading", total=None, rows=0, windows=0)
         self.rows = self.windows = 0
+        self.doing = "reading"
 
     def __enter__(self) -> Progress:
         self.bars.start()
@@ -125,7 +150,12 @@ class Progress:
 
     def say(self, what: str, total: int | None = None) -> None:
         """What is being done now, and of how many rows, if that is known."""
+        self.doing = what
         self.bars.update(self.task, description=what, total=total)
+
+    def compiling(self, kernel: str | None) -> None:
+        """A kernel is being compiled, or no more: then what was being done goes on."""
+        self.bars.update(self.task, description=self.doing if kernel is None else f"compiling {kernel}")
 
     def add(self, rows: int = 0, windows: int = 0) -> None:
         self.rows, self.windows = self.rows + rows, self.windows + windows

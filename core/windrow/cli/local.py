@@ -1,37 +1,51 @@
-"""`windrow run` in this process: batches in, windows out, memory for the open windows only."""
+"""`windrow run` in this process: batches in, windows out; memory holds only the open windows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.cli.files import Rows, open_rows
+from windrow.cli.files import open_rows
 from windrow.cli.job import Done, Job, Progress
+from windrow.cli.refusals import Refusal
 from windrow.cli.watch import watched
-from windrow.operator import Operator
-from windrow.tables import as_table
+from windrow.columns.batching import gather
+from windrow.memory import format_bytes
+from windrow.operator.operator import Operator
+from windrow.query.bound import BoundQuery
+from windrow.query.estimate import fewest_windows
+from windrow.query.slicing import columns_sent, time_windows
 
-TOGETHER = 1 << 17  # small batches are put together to so many rows
+ROWS = 1 << 17
+"""Small batches are gathered into tables of this many rows, unless windows are to come out on the way."""
 
 
 def run(job: Job, progress: Progress) -> Done:
     """Stream the rows through an operator and write what it finishes."""
-    rows = watched(job, progress) if job.watch else open_rows(job.source, job.form)
+    memory = job.memory_bytes
+    rows = watched(job, progress) if job.watch else open_rows(job.source, job.form, memory)
     bound = job.query.bind(rows.schema)
-    operator = Operator(job.query, rows.schema, threads=os.cpu_count() or 1)
+    operator = Operator(
+        job.query, rows.schema, threads=os.cpu_count() or 1, workers=job.workers, idle=job.idle
+    )
     progress.say("watching" if job.watch else "reading", rows.total)
-    count, latest = 0, np.iinfo(np.int64).min
+    count, held, latest = 0, 0, np.iinfo(np.int64).min
+    waiting = columns_sent(job.query, rows.schema.names) if job.delay_us is None and _in_order(bound) else []
     with job.writing(bound.output_schema) as out, job.writing_late(rows.schema) as late:
 
         def finished(windows: pa.Table) -> None:
             out.write(windows)
+            job.check_windows(out.written, "so far there are")
             progress.add(windows=windows.num_rows)
 
-        for table in _together(rows, at_once=job.delay_us is not None):
+        for table in gather(rows, ROWS if job.delay_us is None else 1):
+            if not count:
+                job.check_windows(fewest_windows(bound, table, job.windows_limit), "the rows have at least")
+            if waiting:
+                held += table.select(waiting).nbytes
+                _check_waiting(held, memory)
             finished(operator.process(table))
             if job.query.late == "side":
                 late.write(operator.late().cast(rows.schema))
@@ -46,14 +60,14 @@ def run(job: Job, progress: Progress) -> Done:
     return Done(count, out, operator.late_rows)
 
 
-def _together(rows: Rows, *, at_once: bool) -> Iterator[pa.Table]:
-    waiting: list[Any] = []
-    held = 0
-    for batch in rows:
-        waiting.append(batch)
-        held += batch.num_rows
-        if at_once or held >= TOGETHER:
-            yield as_table(pa.Table.from_batches(waiting))
-            waiting, held = [], 0
-    if waiting:
-        yield as_table(pa.Table.from_batches(waiting))
+def _in_order(bound: BoundQuery) -> bool:
+    """Whether rows wait for the watermark, because their order matters to the window or to an aggregate."""
+    return not time_windows(bound.query) or not all(each.commutative for each in bound.monoids.values())
+
+
+def _check_waiting(held: int, memory: int) -> None:
+    if held > memory:
+        raise Refusal(
+            f"this query needs rows in their order, so they wait until the input ends, and they take more than the "
+            f"{format_bytes(memory)} that --memory allows; give --delay, so that rows do not wait longer, or raise it"
+        )

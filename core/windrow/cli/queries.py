@@ -22,29 +22,31 @@ from __future__ import annotations
 import ast
 import json
 import tomllib
-from dataclasses import fields
-from importlib import import_module
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windrow.cli.refusals import Refusal
 from windrow.errors import QueryError
+from windrow.imports import Allow, imported
 
 if TYPE_CHECKING:
-    from windrow.query import Query
+    from windrow.query.query import Query
 
 __all__ = ["aggregate_form", "read_query"]
 
 
-def read_query(path: Path) -> Query:
-    """The query in a JSON or TOML file."""
-    from windrow.query import Query
+def read_query(path: Path, allow: Allow = ()) -> Query:
+    """The query in a JSON or TOML file. ``allow`` names the modules that it may import."""
+    from windrow.query.query import Query
 
     parse = {".json": json.loads, ".toml": tomllib.loads}.get(path.suffix.lower())
     if parse is None:
         raise Refusal(f"{path}: a query is read from a .json or a .toml file")
     try:
         document = parse(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise Refusal(f"{path} is nested too deep for a query") from error
     except ValueError as error:  # both parsers' errors, and text that is not UTF-8
         raise Refusal(f"{path} is not valid {path.suffix[1:].upper()}: {error}") from error
     if not isinstance(document, dict):
@@ -52,13 +54,13 @@ def read_query(path: Path) -> Query:
     aggregates = document.get("aggregates")
     if isinstance(aggregates, dict):
         document["aggregates"] = {
-            name: aggregate_form(name, form) if isinstance(form, str) else form
+            name: aggregate_form(name, form, allow) if isinstance(form, str) else form
             for name, form in aggregates.items()
         }
-    return Query.from_dict(document)
+    return Query.from_dict(document, allow=allow)
 
 
-def aggregate_form(name: str, text: str) -> dict[str, Any]:
+def aggregate_form(name: str, text: str, allow: Allow = ()) -> dict[str, Any]:
     """The short form of an aggregate, `Max(load)` or `package.module:Own(load)`, as the table that it stands for.
 
     Columns are bare words, or quoted if they are not words; parameters are `name=value`.
@@ -69,11 +71,13 @@ def aggregate_form(name: str, text: str) -> dict[str, Any]:
         assert isinstance(call, ast.Call)
         given = [_value(each) for each in call.args]
         named = {each.arg: _value(each.value) for each in call.keywords if each.arg is not None}
-    except (SyntaxError, ValueError, AssertionError):
+        if len(named) < len(call.keywords):
+            raise ValueError("** has no name")
+    except (SyntaxError, ValueError, AssertionError, RecursionError, MemoryError, TypeError):
         raise QueryError(
             f"aggregate {name!r} is {text!r}; expected a form such as 'Max(load)' or 'Quantile(load, q=0.95)'"
         ) from None
-    places = _parameters(kind) if given else []
+    places = _parameters(name, kind, allow) if given else []
     if len(given) > len(places) and places:
         raise QueryError(
             f"aggregate {name!r}: {kind} takes {', '.join(places)}, which {text!r} has too many of"
@@ -85,15 +89,11 @@ def _value(node: ast.expr) -> Any:
     return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
-def _parameters(kind: str) -> list[str]:
-    """The names of an aggregate's parameters, in order; none if there is no such aggregate."""
+def _parameters(name: str, kind: str, allow: Allow) -> list[str]:
+    """The names of an aggregate's parameters that need no name, in order; none if there is no such aggregate."""
     from windrow.aggregates import Aggregate
 
     found: Any = Aggregate.kinds.get(kind)
     if found is None and ":" in kind:
-        module, _, attribute = kind.partition(":")
-        try:
-            found = getattr(import_module(module), attribute, None)
-        except ImportError:
-            found = None
-    return [each.name for each in fields(found)] if found is not None else []
+        found = imported(kind, allow, f"aggregate {name!r}")
+    return [each.name for each in fields(found) if not each.kw_only] if is_dataclass(found) else []

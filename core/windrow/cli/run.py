@@ -7,18 +7,20 @@ import importlib.util
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from windrow.cli.refusals import Refusal, refusals
 
 if TYPE_CHECKING:
-    from windrow.cli.job import Job
+    from windrow.cli.job import Done, Job
 
 ENGINES = {"local": "windrow.cli.local", "spark": "windrow_spark.job", "flink": "windrow_flink.job"}
 NEEDS = {"spark": "pyspark", "flink": "pyflink"}
 FORMATS = ["parquet", "csv", "jsonl", "arrow"]
+WINDOWS = 10_000_000_000
+"""More windows than this are most likely a mistake in the slide."""
 
 
 @click.command()
@@ -29,41 +31,62 @@ FORMATS = ["parquet", "csv", "jsonl", "arrow"]
 @click.option(
     "--output",
     "target",
-    help="Where the windows go: a file, a folder (ending in /), or - for standard output. Without it they are shown.",
+    help="Where the windows go: a file, a folder (ending in /), or - for standard output. Without it, they are printed as a table.",
 )
 @click.option(
     "--late-output",
     "late_target",
-    help='Where rows go that came too late, if the query has late = "side": as --output. Without it they are counted.',
+    help='Where late rows go, if the query has late = "side". Takes what --output takes. Without it, they are only counted.',
 )
 @click.option("--engine", type=click.Choice(list(ENGINES)), default="local", show_default=True)
 @click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="The format of - (default csv), or of a file whose name does not tell it.",
+    help="The format of standard input or output (csv by default), or of a file whose name has no known ending.",
 )
 @click.option(
     "--delay",
-    help="How far out of order rows are, such as 5s: windows come out on the way. Without it, rows may be in any order.",
+    help="How far rows may be out of order, such as 5s. Windows are then written as they become final. Default: any order.",
 )
-@click.option("--watch", is_flag=True, help="Go on with files that appear in the folder. Ends with Ctrl-C.")
 @click.option(
-    "--until-idle", "until_idle", help="With --watch: end when no file has come for so long, such as 30s."
+    "--watch", is_flag=True, help="Also read files that appear in the folder later. Ctrl-C ends it."
 )
-@click.option("--explain", "explained", is_flag=True, help="First say how it is computed, and why.")
-def run(
-    query_file: Path,
-    source: str,
-    target: str | None,
-    late_target: str | None,
-    engine: str,
-    form: str | None,
-    delay: str | None,
-    watch: bool,
-    until_idle: str | None,
-    explained: bool,
-) -> None:
+@click.option(
+    "--until-idle",
+    "until_idle",
+    help="With --watch: end when no file has appeared for this time, such as 30s.",
+)
+@click.option(
+    "--windows-limit",
+    type=click.IntRange(min=1),
+    default=WINDOWS,
+    show_default=True,
+    help="Refuse a query that gives more windows than this.",
+)
+@click.option(
+    "--memory",
+    help="The most memory for rows that are held or read at once, such as 4GB. Default: half of the free memory.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many threads or processes compute functions of whole windows, such as Apply. In process only.",
+)
+@click.option(
+    "--idle",
+    help="Compress the windows of keys that got no row for this event time, such as 60s. In process only, with --delay.",
+)
+@click.option("--explain", "explained", is_flag=True, help="First print how the query is computed, and why.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="MODULE",
+    help="A module or package that QUERY may import, for aggregates and policies of your own; may be repeated.",
+)
+def run(query_file: Path, engine: str, explained: bool, allow: tuple[str, ...], **options: Any) -> None:
     """Compute a query over files or a stream.
 
     QUERY is a .toml or .json file; rows are Parquet, CSV, JSON lines or Arrow. Windows that are still open when
@@ -73,20 +96,34 @@ def run(
 
     from windrow.cli.job import Job, Progress
     from windrow.cli.queries import read_query
-    from windrow.cli.tables import Ends
+    from windrow.kernels.compiling import telling
 
     messages = Console(stderr=True, highlight=False)
     with refusals():
-        job = Job(read_query(query_file), source, target, form, delay, watch, until_idle, late_target)
+        job = Job(read_query(query_file, allow), **options)
         needed = NEEDS.get(engine)
         if needed is not None and importlib.util.find_spec(needed) is None:
             raise Refusal(f"--engine {engine} needs {needed}: in a clone, pip install '.[{engine}]'")
+        if job.workers > 1 and engine != "local":
+            raise Refusal(f"--workers goes with --engine local; {engine} has its own")
+        if job.idle is not None and engine != "local":
+            raise Refusal(f"--idle goes with --engine local, not with {engine}")
         if explained:
             _explain(job)
         began = perf_counter()
-        with Progress(messages) as progress:
+        with Progress(messages) as progress, telling(progress.compiling):
             done = importlib.import_module(ENGINES[engine]).run(job, progress)
         seconds = perf_counter() - began
+    _report(job, done, seconds)
+
+
+def _report(job: Job, done: Done, seconds: float) -> None:
+    """Show the windows, if they have no other place, and say how many there were."""
+    from rich.console import Console
+
+    from windrow.cli.tables import Ends
+
+    target, late_target = job.target, job.late_target
     if isinstance(done.output, Ends):
         done.output.show(Console(highlight=False, stderr=late_target == "-"))
     where = "" if target in (None, "-") else f" in {target}"
@@ -104,5 +141,9 @@ def _explain(job: Job) -> None:
     import windrow as wr
     from windrow.cli.files import STANDARD, open_rows
 
-    schema = None if job.source == STANDARD or job.watch else open_rows(job.source, job.form).schema
+    schema = (
+        None
+        if job.source == STANDARD or job.watch
+        else open_rows(job.source, job.form, job.memory_bytes).schema
+    )
     click.echo(str(wr.explain(job.query, schema)) + "\n", err=STANDARD in (job.target, job.late_target))

@@ -1,4 +1,4 @@
-"""Tables in the terminal: of a long one, both ends."""
+"""Tables in the terminal; of a long one, both ends are shown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ends:
 
 
 def show(console: Console, table: pa.Table, rest: pa.Table | None = None, title: str | None = None) -> None:
-    """Prints a table, and below an ellipsis what comes at its end."""
+    """Print a table and, after an ellipsis, the rows at its end."""
     shown = Table(title=title, title_justify="left")
     for field in table.schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)

@@ -1,4 +1,4 @@
-"""A folder as a stream: its files in order of their names, then whatever appears, until Ctrl-C or silence."""
+"""A folder as a stream: its files in order of their names, then new files, until Ctrl-C or until none comes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Event, current_thread, main_thread
 
 import pyarrow as pa
 
-from windrow.cli.files import Rows, files_in, format_of, open_rows
+from windrow.cli.files import RowSource, files_in, format_of, open_rows
 from windrow.cli.job import Job, Progress
 from windrow.cli.refusals import Refusal
 
@@ -19,11 +19,10 @@ __all__ = ["watched"]
 PAUSE = 0.25  # seconds between two looks
 
 
-def watched(job: Job, progress: Progress, stop: Event | None = None) -> Rows:
-    """The rows of the files of a folder as they come; their columns are those of the first file.
+def watched(job: Job, progress: Progress, stop: Event | None = None) -> RowSource:
+    """The rows of the files of a folder, as they appear; their columns are those of the first file.
 
-    A file is taken when its size has not changed between two looks. Ctrl-C ends the stream as if it were over, and so
-    does `stop`.
+    A file is read when its size has not changed between two looks. Ctrl-C or `stop` ends the stream.
     """
     stop = Event() if stop is None else stop
     _stop_at_interrupt(stop)
@@ -31,15 +30,15 @@ def watched(job: Job, progress: Progress, stop: Event | None = None) -> Rows:
     first = next(files, None)
     if first is None:
         raise Refusal(f"no file has come to {job.source}; expected names such as rows-001.parquet")
-    opened = open_rows(str(first), job.form)
+    opened = open_rows(str(first), job.form, job.memory_bytes)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from opened
         for path in files:
-            rows = open_rows(str(path), job.form or format_of(path))
+            rows = open_rows(str(path), job.form or format_of(path), job.memory_bytes)
             yield from (_like(batch, opened.schema, path) for batch in rows)
 
-    return Rows(opened.schema, batches())
+    return RowSource(opened.schema, batches())
 
 
 def _files(folder: Path, idle: float | None, progress: Progress, stop: Event) -> Iterator[Path]:
@@ -65,7 +64,7 @@ def _files(folder: Path, idle: float | None, progress: Progress, stop: Event) ->
 
 
 def _stop_at_interrupt(stop: Event) -> None:
-    """Set by the first Ctrl-C, so that nothing is cut off in the middle; a second one interrupts as usual."""
+    """Let the first Ctrl-C set the event, so that work in progress is finished; a second one interrupts as usual."""
     if current_thread() is main_thread():
         before = signal.getsignal(signal.SIGINT)
 

@@ -1,7 +1,7 @@
-"""Data to try things on: what comes with windrow, and generators of streams as large as you like.
+"""Data for examples and benchmarks: a small table that is part of windrow, and generators of streams of any size.
 
-The generators are seeded; the same arguments give the same rows, however they are cut into batches. All of it
-is synthetic: each file says what it matches.
+The generators are seeded. The same arguments give the same rows, however they are cut into batches. All data is
+synthetic. Each module says which statistics of which data set it matches.
 
 >>> import windrow as wr
 >>> wr.data.smart_home(rows=1000, seed=7).read_all().num_rows
@@ -40,14 +40,14 @@ GENERATORS: dict[str, Callable[..., pa.RecordBatchReader]] = {
     "server-memory": server_memory,
     "quotes": quotes,
 }
-"""Every generator by the name that `windrow generate` knows it by."""
+"""Every generator, by its name in `windrow generate`."""
 
 
 def plugs() -> pa.Table:
-    """Half an hour of three smart plugs: time, plug and load in watts, one reading per plug every ten seconds."""
+    """Half an hour of three smart plugs: time, plug, and load in watts. One reading per plug every ten seconds."""
     return csv.read_csv(pa.BufferReader(plugs_csv()))
 
 
 def plugs_csv() -> bytes:
-    """The same, as the CSV file that is stored; made by `make_plugs`."""
+    """The same data as a CSV file. `make_plugs` made the file."""
     return resources.files(__name__).joinpath("plugs.csv").read_bytes()

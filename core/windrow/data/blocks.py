@@ -1,7 +1,7 @@
 """How every generator works: numbered blocks of rows, cut into record batches.
 
-A block is made from the seed and its number (and what the block before left behind), never from the size of
-the batches, so the rows are the same however they are cut. One block is in memory at a time.
+A block depends on the seed, on its number, and on the end of the block before it. It does not depend on the size
+of the batches, so the rows are the same however they are cut. One block is in memory at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from windrow.errors import GeneratorError
 __all__ = ["BATCH", "Floats", "Ints", "chance", "positive", "reader", "timestamps"]
 
 BATCH = 1 << 16
-"""Rows of a record batch, if nothing else is asked for."""
+"""The default number of rows in a record batch."""
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.integer[Any]]
@@ -48,7 +48,7 @@ def reader(
 
 
 def chance(seed: int, *place: int) -> np.random.Generator:
-    """The random numbers of one place, such as the number of a block: the same for the same seed."""
+    """A random generator for one place, such as the number of a block. The same seed and place give the same numbers."""
     if not isinstance(seed, int) or seed < 0:
         raise GeneratorError(f"seed has to be a whole number from 0, not {seed!r}")
     return np.random.Generator(np.random.SFC64([seed, *place]))

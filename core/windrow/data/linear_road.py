@@ -4,7 +4,7 @@ What it matches: a report of each vehicle every 30 s, journeys of a few to tens 
 44 million rows with the default of four expressways, traffic that grows from a trickle; expressways of 100
 segments of a mile with three lanes, an entrance and an exit lane each way; vehicles that stop, and an accident
 about every 20 minutes on each side of each expressway: two vehicles that stand in the same place, with slow
-traffic behind. (Arasu et al., *Linear Road*, VLDB 2004; the seed's experiments on compressed state.) The
+traffic behind. (Arasu et al., *Linear Road*, VLDB 2004; the experiments on compressed state.) The
 drivers are invented, and tolls, balances and queries are left out.
 """
 
@@ -61,6 +61,19 @@ class Vehicles:
             *(np.concatenate([getattr(self, each.name), getattr(other, each.name)]) for each in fields(self))
         )
 
+    def move(self, feet: Floats) -> None:
+        """Drive on; a vehicle that arrives at the end of the road has one report left."""
+        self.pos += feet
+        arrived = self.pos >= SEGMENTS * FEET - 1
+        self.pos[arrived] = SEGMENTS * FEET - 1
+        self.left[arrived] = np.minimum(self.left[arrived], 1)
+
+    def reported(self) -> None:
+        """Count one report of each vehicle."""
+        self.left -= 1
+        self.age += 1
+        np.maximum(self.stands - 1, 0, out=self.stands)
+
 
 def linear_road(
     rows: int | None = None, seed: int = 0, *, expressways: int = 4, batch_rows: int = BATCH
@@ -75,17 +88,17 @@ def linear_road(
 
 
 def _together(parts: Iterator[list[np.ndarray]]) -> Iterator[pa.RecordBatch]:
-    """Seconds put together to blocks of enough rows."""
-    waiting: list[list[np.ndarray]] = []
-    held = 0
+    """Join seconds to blocks of at least ``BLOCK`` rows."""
+    buffered: list[list[np.ndarray]] = []
+    rows = 0
     for part in parts:
-        waiting.append(part)
-        held += len(part[0])
-        if held >= BLOCK:
-            yield _batch(waiting)
-            waiting, held = [], 0
-    if held:
-        yield _batch(waiting)
+        buffered.append(part)
+        rows += len(part[0])
+        if rows >= BLOCK:
+            yield _batch(buffered)
+            buffered, rows = [], 0
+    if rows:
+        yield _batch(buffered)
 
 
 def _batch(parts: list[list[np.ndarray]]) -> pa.RecordBatch:
@@ -113,9 +126,7 @@ def _seconds(seed: int, expressways: int) -> Iterator[list[np.ndarray]]:
             _crash(group, second, blocked, clears, draw)
         groups[second % EVERY] = group
         yield _reports(second, group, blocked)
-        group.left -= 1
-        group.age += 1
-        np.maximum(group.stands - 1, 0, out=group.stands)
+        group.reported()
 
 
 def _entering(draw: np.random.Generator, first: int, count: int, expressways: int) -> Vehicles:
@@ -131,19 +142,16 @@ def _entering(draw: np.random.Generator, first: int, count: int, expressways: in
 
 
 def _drive(group: Vehicles, blocked: Floats, draw: np.random.Generator) -> None:
-    """Half a minute of everyone."""
+    """Move all vehicles of a group by half a minute."""
     count = len(group.vid)
     group.stands[(draw.random(count, dtype=np.float32) < 0.002) & (group.stands == 0)] = 4 + int(
         draw.integers(0, 8)
     )
-    group.pos += _speed(group, blocked) * (FEET * EVERY / 3600.0)
-    arrived = group.pos >= SEGMENTS * FEET - 1
-    group.pos[arrived] = SEGMENTS * FEET - 1
-    group.left[arrived] = np.minimum(group.left[arrived], 1)
+    group.move(_speed(group, blocked) * (FEET * EVERY / 3600.0))
 
 
 def _speed(group: Vehicles, blocked: Floats) -> Floats:
-    """Miles an hour: none for those who stand, little up to five segments before an accident."""
+    """Miles an hour: zero for vehicles that stand, reduced up to five segments before an accident."""
     accident = blocked[group.way]
     behind = accident - group.pos
     jam = (accident >= 0) & (behind >= 0) & (behind < 5 * FEET)
@@ -151,7 +159,7 @@ def _speed(group: Vehicles, blocked: Floats) -> Floats:
 
 
 def _crash(group: Vehicles, second: int, blocked: Floats, clears: Ints, draw: np.random.Generator) -> None:
-    """Two neighbours on one side stop in the same place for ten to twenty minutes."""
+    """Stop two adjacent vehicles on one side in the same place, for ten to twenty minutes."""
     for way in np.flatnonzero(draw.random(len(blocked)) < 1.0 / ACCIDENT_EVERY).tolist():
         there = np.flatnonzero((group.way == way) & (group.left > 8) & (group.age > 0))
         if blocked[way] >= 0 or len(there) < 2:

@@ -46,7 +46,7 @@ def fridge(reading: int, chance: random.Random) -> float:
 
 
 def kettle(reading: int, chance: random.Random) -> float:
-    """Idle, but for two boils of three minutes and one of one minute."""
+    """Idle, except for two boils of three minutes and one of one minute."""
     boils = 9 <= reading < 27 or 102 <= reading < 120 or 165 <= reading < 171
     return 2150 + chance.uniform(-40, 40) if boils else chance.uniform(0.2, 0.6)
 

@@ -2,7 +2,7 @@
 
 What it matches: 66 fields (time, index, three energy meters ``mf``, six process values ``pc``, ``res``, and 54
 binary sensors), 100 rows a second, whose meters follow the machine's cycle of work. (Jerzak et al., *The
-DEBS 2012 Grand Challenge*, 2012; the seed of the boundary aggregator's throughput experiments, 32 million
+DEBS 2012 Grand Challenge*, 2012; the data of the boundary aggregator's throughput experiments, 32 million
 rows.) Levels, cycles and noise are invented.
 """
 
@@ -83,7 +83,7 @@ def _whole(level: Floats, spread: float, draw: np.random.Generator) -> Ints:
 
 
 def _switch(first: int, rows: int, half: int, shift: int) -> pa.Array:
-    """A sensor that is off for so many rows, then on for as many, from a shift on."""
+    """A sensor that is off for ``half`` rows, then on for ``half`` rows, and so on, starting at ``shift``."""
     start = first + shift
     runs = np.arange(start // half, (start + rows) // half + 1, dtype=np.int64) & 1
     states = np.repeat(runs.astype(np.uint8), half)[start % half :][:rows]

@@ -50,7 +50,7 @@ def quotes(
 
 
 def _names(symbols: int) -> list[str]:
-    """AAA, AAB, …: as many letters as it takes, three at least."""
+    """AAA, AAB, …: at least three letters, and more if there are more symbols."""
     letters = 3
     while 26**letters < symbols:
         letters += 1
@@ -101,7 +101,7 @@ def _walks(which: Ints, step: Ints, middle: Ints) -> tuple[Ints, Ints]:
     before = np.concatenate([[0], walked[begins[1:] - 1]])
     lengths = np.diff(np.concatenate([begins, [len(which)]]))
     walked += np.repeat(middle[grouped[begins]] - before, lengths)
-    np.maximum(walked, 100, out=walked)  # nothing is cheaper than a dollar
+    np.maximum(walked, 100, out=walked)  # the lowest price is one dollar
     after = middle.copy()
     after[grouped[begins]] = walked[begins + lengths - 1]
     price = np.empty_like(walked)

@@ -4,7 +4,7 @@ What it matches: 40 houses with 2,125 plugs; each plug reports about once a seco
 (property 1) and its work in kWh (property 0); plug ids repeat between households, 14 of them, the low ones a
 little more often; September 2013. (Jerzak and Ziekow, *The DEBS 2014 Grand Challenge*, 2014.) The households'
 habits are invented: fridges that cycle, lights and televisions in the evening, kettles, washing machines,
-computers, and many plugs with next to nothing on them.
+computers, and many plugs that draw almost nothing.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def smart_home(
     skip: Duration = 0,
     batch_rows: int = BATCH,
 ) -> pa.RecordBatchReader:
-    """Loads and work of smart plugs, in order of time; without ``rows`` a whole month.
+    """Loads and work of smart plugs, in order of time. Without ``rows``, a whole month.
 
-    ``skip`` starts so much later: "18h" is the first evening.
+    ``skip`` leaves out the first part of the month: "18h" starts in the first evening.
 
     >>> smart_home(rows=2, seed=1).read_all().column("property").to_pylist()
     [0, 1]
@@ -161,7 +161,7 @@ def _loads(plugs: Plugs, seconds: Ints, draw: np.random.Generator) -> Floats:
     clock = seconds[:, None] + plugs.phase
     turn = clock // plugs.cycle
     at = clock - turn * plugs.cycle
-    hour = (START // 3600 + 2 + seconds // 3600) % 24  # on the wall of a German kitchen
+    hour = (START // 3600 + 2 + seconds // 3600) % 24  # local time in Germany
     part = np.where(hour < 6, 0, np.where(hour < 17, 1, 2))
     # Whether a cycle works is a hash of its number, so that it does not depend on where blocks end.
     mixed = (turn.astype(np.uint64) + plugs.salt) * np.uint64(0x9E3779B97F4A7C15)

@@ -1,6 +1,6 @@
-"""The main job, `windrow demo`: a day's evening of smart plugs, on any engine, with the same answer from each.
+"""The main job, `windrow demo`: an evening of smart plugs, on any engine, with the same result from each.
 
-`scenario` is what is computed and on which data, `local` runs it in this process (`windrow_spark.demo` and
-`windrow_flink.demo` on the engines), `compare` holds an engine's windows against the in-process answer,
-`view` is what moves in the terminal, `page` the page that is left behind, and `show` puts them together.
+`scenario` says what is computed and on which data. `local` runs it in this process; `windrow_spark.demo` and
+`windrow_flink.demo` run it on the engines. `compare` compares an engine's windows with the in-process result. `view`
+shows progress in the terminal, `page` makes the HTML page, and `show` puts all of it together.
 """

@@ -1,4 +1,4 @@
-"""Are an engine's windows those of the in-process engine?"""
+"""Compare an engine's windows with those of the in-process engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windrow.local import aggregate
 __all__ = ["Compared", "answers", "compare"]
 
 TOLERANCE = 1e-9
-"""How far sums and means may differ, relatively: engines add in different orders. All else has to be equal."""
+"""How far sums and means may differ, relatively, because engines add in different orders. All else has to be equal."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def answers(readings: Readings) -> dict[str, pa.Table]:
 
 
 def compare(expected: pa.Table, query_name: str, folder: Path) -> Compared:
-    """Hold the windows in a folder against the expected ones, window by window and value by value."""
+    """Compare the windows in a folder with the expected ones, value by value."""
     found = read_windows(folder)
     if missing := set(expected.column_names) - set(found.column_names):
         return Compared(found.num_rows, 0.0, f"no column {', '.join(sorted(missing))}")

@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Findings:
-    """The last hour of the data: kWh of each house, the busiest plugs; and the curves of the evening."""
+    """The last hour of the data (kWh of each house, the busiest plugs), and the curves of the evening."""
 
     until: Any
     houses: list[dict[str, Any]]
@@ -105,7 +105,7 @@ def _line(label: str, windows: pa.Table, column: str, first: int, last: int) -> 
 
 
 def _thinned(label: str, times: NDArray[np.int64], values: NDArray[np.float64]) -> Line:
-    """Few enough points to draw; of each stretch the largest value, so that no peak is lost."""
+    """A line with few enough points to draw: of each stretch the largest value, so that no peak is lost."""
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
     step = max(1, len(times) // POINTS)

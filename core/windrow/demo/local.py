@@ -8,7 +8,7 @@ from time import perf_counter
 from pyarrow import parquet
 
 from windrow.demo.scenario import QUERIES, Beat, Ran, Readings, Tell, each_load
-from windrow.operator import Operator
+from windrow.operator.operator import Operator
 
 DELAY = 2_000_000  # microseconds behind the latest row
 ENGINE = "the in-process engine"

@@ -51,9 +51,9 @@ class P95:
             if here > 0.0 and below + here >= wanted:
                 share = (wanted - below) / here
                 inside = LEAST * share if place == 0 else LEAST * WIDER ** (place - 1 + share)
-                return min(inside, p[0])  # type: ignore[no-any-return]
+                return min(inside, p[0])
             below += here
-        return p[0]  # type: ignore[no-any-return]
+        return p[0]
 
     # The same without making arrays: in place, for the compiled loop over rows.
 

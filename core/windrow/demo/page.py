@@ -1,4 +1,4 @@
-"""The page that the demo leaves behind: one file, no scripts, nothing loaded from elsewhere, light and dark."""
+"""The page that the demo writes: one file without scripts, which loads nothing and follows light and dark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def page(summary: Summary, findings: Findings) -> str:
         else f'<b class="bad">no</b><span>{escape(summary.difference)}</span><br>'
     )
     cards = [
-        (f"<b>{summary.rate:,.0f}</b>", "readings a second, both queries"),
+        (f"<b>{summary.rate:,.0f}</b>", "rows a second through both queries"),
         (f"<b>{summary.windows:,}</b>", "windows, every one written"),
         (
             f"<b>{summary.ran.seconds:.1f} s</b>",
@@ -40,13 +40,14 @@ def page(summary: Summary, findings: Findings) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>windrow demo: {escape(summary.ran.engine)}</title><style>{_style()}</style></head><body><main>",
             "<h1>The last hour, every second</h1>",
-            f"<p>{summary.readings.rows:,} readings of {summary.plugs} smart plugs in {summary.houses} houses: peak, mean and 95th "
+            f"<p>{summary.readings.rows:,} readings of {summary.plugs} smart plugs in {summary.houses} houses; the "
+            f"{summary.readings.loads:,} loads among them entered both queries: peak, mean and 95th "
             "percentile of every plug, and the load of every house, over the hour before each second. "
             '<span class="soft">The readings are synthetic, from a fixed seed.</span></p>',
             '<div class="cards">'
             + "".join(f'<div class="card">{big}<span>{text}</span></div>' for big, text in cards)
             + "</div>",
-            *_native(summary),
+            *_peer(summary),
             *_houses(findings),
             *_plug(findings),
             *_busiest(findings),
@@ -56,22 +57,20 @@ def page(summary: Summary, findings: Findings) -> str:
     )
 
 
-def _native(summary: Summary) -> Iterable[str]:
-    native = summary.ran.native
-    if native is None:
+def _peer(summary: Summary) -> Iterable[str]:
+    peer = summary.ran.peer
+    if peer is None:
         return
-    yield "<section><h2>Against the engine's own windows</h2>"
+    yield "<section><h2>Against the engine alone</h2>"
     yield (
-        "<p>An hour that slides by a second puts every row into 3,600 windows, and the engine makes a copy for each. "
-        f"<code>{escape(native.what)}</code> took {native.seconds:.1f} s for {native.rows:,} rows of this data"
-        + (f", although its slide is {native.coarser} times as long" if native.coarser > 1 else "")
-        + f". With a slide of a second, all of it would take {escape(summary.native_time)}. The scale is logarithmic.</p>"
+        f"<p>{peer.rows:,} rows of this data as a batch, peak, mean and count of each plug, both warm. {escape(peer.what)} took "
+        f"{peer.seconds:.2f} s, windrow {peer.ours:.2f} s for the same {peer.windows:,} windows.</p>"
     )
     rates = [
-        ("windrow", summary.load_rate),
-        (f"{summary.ran.engine.split()[0]}, native windows, {native.rows} rows", summary.native_rate),
+        ("windrow", peer.rows / peer.ours),
+        (f"{summary.ran.engine.split()[0]} alone", peer.rows / peer.seconds),
     ]
-    yield from _both(lambda width: bars(rates, "rows a second, windrow and native windows", width))
+    yield from _both(lambda width: bars(rates, "rows a second, windrow and the engine alone", width))
     yield "</section>"
 
 
@@ -128,7 +127,7 @@ def _busiest(findings: Findings) -> Iterable[str]:
 
 
 def _next(summary: Summary) -> Iterable[str]:
-    yield "<section><h2>Go on from here</h2><p>The same query, from the shell:</p>"
+    yield "<section><h2>Next steps</h2><p>The same query, from the shell:</p>"
     yield "<pre>" + escape("\n".join(summary.commands)) + "</pre></section>"
 
 

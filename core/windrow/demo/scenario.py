@@ -16,7 +16,7 @@ from windrow import data
 from windrow.aggregates import Count, Max, Mean, Sum
 from windrow.data.smart_home import LOAD
 from windrow.demo.p95 import P95
-from windrow.query import Query
+from windrow.query.query import Query
 from windrow.windows import TimeWindow
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "QUERIES",
     "SEED",
     "Beat",
-    "Native",
+    "Peer",
     "Ran",
     "Readings",
     "loads",
@@ -58,7 +58,7 @@ COLUMNS = {
     "plug_id": "plug",
     "value": "load",
 }
-"""The columns of a reading that the queries need, and how they call them."""
+"""The columns of a reading that the queries need, and their names in the queries."""
 
 LOADS = pa.schema([data.smart_home(0).schema.field(old).with_name(new) for old, new in COLUMNS.items()])
 SEED = 2014
@@ -80,7 +80,7 @@ class Readings:
 
 @dataclass(frozen=True)
 class Beat:
-    """What an engine tells while it works: it has started (no query), or one piece of one query is done."""
+    """What an engine reports while it works: it has started (no query), or one piece of one query is done."""
 
     query: str
     rows: int
@@ -90,24 +90,24 @@ class Beat:
 
 
 @dataclass(frozen=True)
-class Native:
-    """What the engine's own sliding windows took, for a few rows of the same data and a slide ``coarser`` times as long."""
+class Peer:
+    """How long the engine alone took for some of the rows, written as well as its SQL allows, and windrow for the same rows."""
 
     what: str
     rows: int
-    seconds: float
     windows: int
-    coarser: int = 1
+    seconds: float
+    ours: float
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of it. ``starting`` is the engine's start-up, ``seconds`` everything from the first row to the last window."""
+    """The result of a run. ``starting`` is the engine's start-up; ``seconds`` is the time from the first row to the last window."""
 
     engine: str
     starting: float
     seconds: float
-    native: Native | None = None
+    peer: Peer | None = None
     beats: tuple[Beat, ...] = field(default=())
 
 

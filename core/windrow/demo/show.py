@@ -65,7 +65,7 @@ def show(console: Console, engine: str, output: Path, *, seed: int = SEED, **siz
 
 
 def _clear(output: Path) -> None:
-    """An empty folder for this run; what an earlier run has left there goes, anything else stays."""
+    """Make an empty folder for this run. Files of an earlier run are removed; a folder with anything else is refused."""
     try:
         if output.exists() and any(output.iterdir()):
             if not (output / OURS).is_file():

@@ -1,4 +1,4 @@
-"""What the demo says at its end."""
+"""What the demo prints at its end."""
 
 from __future__ import annotations
 
@@ -43,25 +43,8 @@ class Summary:
 
     @property
     def rate(self) -> float:
-        """Readings a second, through both queries."""
-        return self.readings.rows / self.ran.seconds
-
-    @property
-    def load_rate(self) -> float:
-        """Loads a second: only they get to the windows."""
+        """Rows that entered both queries, a second."""
         return self.readings.loads / self.ran.seconds
-
-    @property
-    def native_rate(self) -> float:
-        """Rows a second of the engine's own windows, if the cost follows the number of windows."""
-        assert self.ran.native is not None
-        return self.ran.native.rows / self.ran.native.seconds / self.ran.native.coarser
-
-    @property
-    def native_time(self) -> str:
-        """How long native windows would take for all loads, in words."""
-        seconds = self.readings.loads / self.native_rate
-        return f"{seconds / 3600:.1f} hours" if seconds >= 5400 else f"{seconds / 60:.0f} minutes"
 
     @property
     def commands(self) -> list[str]:
@@ -72,7 +55,7 @@ class Summary:
 
 
 def tell(console: Console, summary: Summary, findings: Findings, page: Path) -> None:
-    """The tables, and the sentences below them."""
+    """Print the tables, and the sentences below them."""
     ran = summary.ran
     houses = Table(title=f"The hour to {findings.until:%H:%M:%S} UTC: houses", title_justify="left")
     for head in ("house", "kWh", "mean W", "peak W"):
@@ -90,16 +73,16 @@ def tell(console: Console, summary: Summary, findings: Findings, page: Path) -> 
     console.print(houses)
     console.print(plugs)
     lines = [
-        f"[bold]{summary.readings.rows:,}[/] readings became [bold]{summary.windows:,}[/] windows of an hour, one every second, "
-        f"in {ran.seconds:.1f} s on {escape(ran.engine)}: [bold]{summary.rate:,.0f} rows/s[/]"
+        f"[bold]{summary.readings.loads:,}[/] of {summary.readings.rows:,} readings are loads; each load entered both queries. They became "
+        f"[bold]{summary.windows:,}[/] windows of an hour, one every second, in {ran.seconds:.1f} s on {escape(ran.engine)}: "
+        f"[bold]{summary.rate:,.0f} rows/s[/]"
         + (f" (start-up before that: {ran.starting:.1f} s)." if ran.starting >= 0.05 else "."),
     ]
-    if ran.native is not None:
-        native = ran.native
+    if ran.peer is not None:
+        peer = ran.peer
         lines.append(
-            f"The engine's own windows, {escape(native.what)}, took {native.seconds:.1f} s for {native.rows} rows of this data"
-            + (f", with a slide {native.coarser} times as long" if native.coarser > 1 else "")
-            + f". With a slide of a second that is [bold]{summary.native_rate:,.1f} rows/s[/]; all of it would take {summary.native_time}."
+            f"{peer.rows:,} of these rows as a batch, peak, mean and count, both warm: {escape(peer.what)} took {peer.seconds:.2f} s, "
+            f"windrow {peer.ours:.2f} s for the same {peer.windows:,} windows, [bold]{peer.seconds / peer.ours:.1f} times[/] as fast."
         )
     furthest = max(each.furthest for each in summary.compared.values())
     exact = "every value equal" if furthest == 0 else f"sums within {furthest:.0e}, all else equal"

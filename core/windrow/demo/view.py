@@ -1,4 +1,4 @@
-"""What moves in the terminal while the demo runs: a bar for each query, and what has come out so far."""
+"""Progress in the terminal while the demo runs: a bar for each query, and counts of rows and windows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class View:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Something that takes a while and whose end is not known."""
+        """A step of unknown length."""
         task = self.progress.add_task(what, total=None)
         began = perf_counter()
         yield
