@@ -67,7 +67,7 @@ def test_every_spelling(written, micros):
         *["0.0000001s", "1ns", np.timedelta64(1, "ns"), np.timedelta64("NaT")],
         *[1.0, 1.5, float("inf"), float("-inf"), float("nan"), np.float32("inf")],
         *[True, False, np.True_, None, b"1s", [], object()],
-        *["400000000d", 2**63, -(2**63) - 1],
+        *["400000000d", "20000000d", 2**60 + 1, -(2**60) - 1, 2**63, -(2**63) - 1],
     ],
 )
 def test_everything_else_is_refused_and_shown(wrong):
@@ -86,7 +86,15 @@ def test_pandas_timedelta_keeps_its_nanoseconds():
         durations.parse(pandas.Timedelta("3ns"))
 
 
-@given(st.integers(-(2**63), 2**63 - 1))
+def test_the_longest_duration():
+    assert durations.parse(2**60) == durations.LONGEST == -durations.parse(-(2**60))
+    with pytest.raises(
+        DurationError, match=r"^lateness: 1152921504606846977 is longer than 1152921504606846976 micro"
+    ):
+        durations.parse(2**60 + 1, name="lateness")
+
+
+@given(st.integers(-(2**60), 2**60))
 @example(0)
 def test_format_is_read_back(micros):
     assert durations.parse(durations.format(micros)) == micros

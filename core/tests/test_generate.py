@@ -158,6 +158,19 @@ def test_server_memory() -> None:
     assert np.abs(np.diff(used)).mean() < 0.01, "a second is like the one before"
 
 
+def test_server_memory_in_regimes() -> None:
+    readings = server_memory(rows=30 * 86_400, seed=5, regimes=True).read_all()
+    used = np.asarray(readings["used_kb"])
+    assert (used % 1024 == 0).all() and used.max() <= 64 * 1024 * 1024, "whole megabytes, below the ceiling"
+    assert (np.diff(used) == 0).mean() > 0.02, "ties and plateaus"
+    still = np.diff(used.reshape(-1, 3600), axis=1) == 0
+    assert still.all(axis=1).any(), "an hour in which nothing changes"
+    days = used.reshape(30, 86_400).mean(axis=1)
+    assert days.max() > 1.3 * days.min(), "the level changes"
+    with pytest.raises(GeneratorError, match="regimes"):
+        server_memory(rows=1, regimes=3)  # type: ignore[arg-type]
+
+
 def test_quotes() -> None:
     rows = quotes(rows=ROWS, seed=2, symbols=50, rate=100_000).read_all()
     bid, ask = np.asarray(rows["bid"]), np.asarray(rows["ask"])

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow import errors, oracle
+from windrow import errors, memory
+from windrow.testing import oracle
 
 TABLE = pa.table(
     {
@@ -115,7 +116,7 @@ def test_memory_is_given_back_without_waiting_for_the_garbage_collector(algorith
         operator = wr.Operator(query, TABLE.schema, threads=2)
         operator.process(TABLE)
         operator.flush()
-        state = weakref.ref(operator._state)
+        state = weakref.ref(operator._parts.table)
         del operator
         assert state() is None
     finally:
@@ -125,3 +126,112 @@ def test_memory_is_given_back_without_waiting_for_the_garbage_collector(algorith
 def test_what_is_no_table_is_refused() -> None:
     with pytest.raises(errors.QueryError, match=r"Arrow-exportable.*int"):
         wr.aggregate(7, QUERY)
+
+
+def test_data_without_a_batch_has_no_columns() -> None:
+    for nothing in ([], iter([])):
+        with pytest.raises(
+            errors.ColumnError, match=r"no batch, so its columns are unknown.*empty_table\(\)"
+        ):
+            wr.aggregate(nothing, QUERY)
+    assert wr.aggregate([TABLE.schema.empty_table()], QUERY).num_rows == 0
+
+
+def test_columns_of_a_batch_may_be_in_another_order() -> None:
+    first, second = TABLE.slice(0, 2), TABLE.slice(2).select(["load", "plug", "ts"])
+    assert str(wr.aggregate([first, second], QUERY).to_pylist()) == str(EXPECTED.to_pylist())
+    streamed = pa.concat_tables(wr.stream([first, second], QUERY, delay="1h"))
+    assert str(streamed.to_pylist()) == str(EXPECTED.to_pylist())
+    late: list[pa.Table] = []
+    side = wr.Query(window=wr.TimeWindow("1s"), aggregates={"n": wr.Count()}, late="side")
+    list(wr.stream([TABLE.slice(4), second, first], side, late=late))
+    assert pa.concat_tables(late).num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["plug", "ts"], "batch 2 has no column 'load';"),
+        (
+            ["plug", "ts", "laod"],
+            "batch 2 has no column 'load' and a column 'laod', which the batches before did",
+        ),
+        (["plug", "ts", "load", "x"], "batch 2 has a column 'x', which"),
+    ],
+)
+def test_a_batch_with_other_columns_is_refused(columns: list[str], message: str) -> None:
+    other = pa.table({name: TABLE[name] if name in TABLE.schema.names else TABLE["load"] for name in columns})
+    for run in (wr.aggregate, lambda batches, query: list(wr.stream(batches, query))):
+        with pytest.raises(errors.ColumnError, match=message):
+            run([TABLE, other], QUERY)
+
+
+def test_a_column_that_changes_its_type_is_refused_if_it_is_read() -> None:
+    query = wr.Query(window=wr.TimeWindow(10), aggregates={"peak": wr.Max("x")})
+    other = {"ts": [2], "x": [1], "note": [None]}
+    with pytest.raises(errors.QueryError, match="column 'x' was double in earlier batches and is int64 now"):
+        wr.aggregate([{"ts": [1], "x": [1.5], "note": ["a"]}, other], query)
+    batches = [{"ts": [1], "x": [3], "note": ["a"]}, other]
+    assert wr.aggregate(batches, query)["peak"].to_pylist() == [3]
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_a_stream_hands_over_its_late_rows(as_list: bool) -> None:
+    query = wr.Query(window=wr.TimeWindow(10), aggregates={"n": wr.Count()}, late="side")
+    batches = [
+        {"ts": [5], "x": [1]},
+        {"ts": [25], "x": [2]},
+        {"ts": [17, 26], "x": [3, 4]},
+        {"ts": [1], "x": [5]},
+    ]
+    late: list[pa.Table] = []
+    windows = wr.stream(batches, query, late=late if as_list else late.append)
+    assert [table["n"].to_pylist() for table in windows] == [[1], [2]]
+    assert [table.to_pylist() for table in late] == [[{"ts": 17, "x": 3}], [{"ts": 1, "x": 5}]]
+
+
+def test_late_rows_need_a_taker_and_a_taker_needs_late_rows() -> None:
+    side = wr.Query(window=wr.TimeWindow(10), aggregates={"n": wr.Count()}, late="side")
+    with pytest.raises(
+        errors.QueryError, match=r"late='side', and nothing takes its late rows: give stream\(late"
+    ):
+        wr.stream([], side)
+    with pytest.raises(
+        errors.QueryError, match=r"stream\(late=\) needs a query with late='side'.*late='drop'"
+    ):
+        wr.stream([], QUERY, late=[])
+    with pytest.raises(errors.QueryError, match="has to be a function of a table, or a list, not 7"):
+        wr.stream([], side, late=7)  # type: ignore[arg-type]
+
+
+def test_a_negative_delay_is_refused() -> None:
+    with pytest.raises(errors.DurationError, match="delay cannot be negative, as -100 is"):
+        wr.stream([{"ts": [5]}], QUERY, delay=-100)
+
+
+def test_a_result_that_cannot_fit_memory_is_refused_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    query = wr.Query(window=wr.TimeWindow("3000d", "1us"), aggregates={"n": wr.Count()})
+    with pytest.raises(
+        errors.QueryError, match=r"at least 259,200,000,000,001 windows, which take 6\.2 PB, and"
+    ):
+        wr.aggregate({"ts": [1, 2]}, query)
+    monkeypatch.setattr(memory, "available", lambda: 100_000_000)
+    keyed = wr.Query(by="k", window=wr.TimeWindow(10_000, 1), aggregates={"n": wr.Count()})
+    rows = {"ts": np.zeros(1000, np.int64), "k": np.arange(1000)}
+    with pytest.raises(
+        errors.QueryError, match=r"at least 10,000,000 windows, which take 320\.0 MB, and 100\.0 MB"
+    ):
+        wr.aggregate(rows, keyed)
+    assert wr.aggregate({"ts": [0] * 9, "k": [1] * 9}, keyed).num_rows == 10_000
+
+
+def test_a_result_that_grows_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first rows do not show it: later ones have more keys."""
+    query = wr.Query(by="k", window=wr.TimeWindow(10_000, 1), aggregates={"n": wr.Count()})
+    few = {"ts": np.zeros(1 << 18, np.int64), "k": np.zeros(1 << 18, np.int64)}
+    batches = [few, {"ts": np.zeros(2000, np.int64), "k": np.arange(2000)}]
+    monkeypatch.setattr(memory, "available", lambda: 1_000_000)
+    with pytest.raises(errors.QueryError, match=r"the result has more than [\d,]+ windows"):
+        wr.aggregate(batches, query)

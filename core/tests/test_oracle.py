@@ -2,14 +2,14 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windrow import oracle
 from windrow.aggregates import Count, Max, Min
 from windrow.errors import DeltaOrderError, TimeColumnError
-from windrow.oracle import evaluate, evaluate_stream
-from windrow.query import Query
+from windrow.query.query import Query
+from windrow.testing import oracle
+from windrow.testing.oracle import evaluate, evaluate_stream
 from windrow.windows import (
     KINDS,
     CountWindow,
@@ -304,10 +304,11 @@ ordered = st.lists(st.integers(-20, 20), max_size=25).map(sorted)
 
 
 def found(window, times, deltas=()):
-    stream = oracle.Rows(origin=[], times=times, deltas=list(deltas), result=lambda positions: None)
+    stream = oracle.KeyRows(origin=[], times=times, deltas=list(deltas), result=lambda positions: None)
     return [each for each in oracle.KINDS[type(window)](window, stream) if each.rows]
 
 
+@settings(deadline=None)
 @given(ordered, sizes, sizes, st.integers(-9, 9))
 def test_time_extents(times, W, S, offset):
     window = TimeWindow(W, S, offset)
@@ -318,6 +319,7 @@ def test_time_extents(times, W, S, offset):
     ]
 
 
+@settings(deadline=None)
 @given(ordered, sizes, sizes)
 def test_count_extents(times, W, S):
     window = CountWindow(W, S)
@@ -325,6 +327,7 @@ def test_count_extents(times, W, S):
     assert [each.rows for each in found(window, times)] == [list(window.extent(w)) for w in complete]
 
 
+@settings(deadline=None)
 @given(ordered, sizes)
 def test_session_extents(times, gap):
     window = SessionWindow(gap)
@@ -332,6 +335,7 @@ def test_session_extents(times, gap):
     assert [each.rows for each in found(window, times)] == [list(window.extent(w, times)) for w in ids]
 
 
+@settings(deadline=None)
 @given(ordered, sizes, sizes)
 def test_slide_by_tuple_extents(times, W, S):
     window = SlideByTuple(W, S)
@@ -340,6 +344,7 @@ def test_slide_by_tuple_extents(times, W, S):
     ]
 
 
+@settings(deadline=None)
 @given(ordered, sizes, sizes, st.integers(-9, 9))
 def test_slide_by_time_extents(times, W, S, offset):
     window = SlideByTime(W, S, offset)
@@ -347,6 +352,7 @@ def test_slide_by_time_extents(times, W, S, offset):
     assert [each.rows for each in found(window, times)] == [list(window.extent(k, times)) for k in triggered]
 
 
+@settings(deadline=None)
 @given(ordered, sizes, sizes)
 def test_delta_extents(deltas, W, S):
     window = DeltaWindow("x", W, S)
@@ -358,6 +364,7 @@ def test_every_kind_of_window_has_its_definition():
     assert set(oracle.KINDS) == set(KINDS.values())
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-20, 20), st.one_of(st.none(), st.integers(-5, 5))), max_size=15),
     st.lists(st.integers(-25, 40), max_size=4),

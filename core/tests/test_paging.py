@@ -14,10 +14,12 @@ from scenarios import AGGREGATES, SCHEMA, WINDOWS, dominated, feed, query
 from unreliable import Prefetching
 
 import windrow as wr
-from windrow import errors, oracle
-from windrow.kernels.layout import UNSET
-from windrow.state import paging
-from windrow.state.pages import HEADER, MemoryPages
+from windrow import errors
+from windrow.kernels.slices.layout import UNSET
+from windrow.storage import paging
+from windrow.storage.pages import HEADER, MemoryPages
+from windrow.storage.segments import Segments
+from windrow.testing import oracle
 
 
 def forty(window: Any) -> bool:
@@ -69,9 +71,15 @@ class Lifetime(RuleBasedStateMachine):
         names=st.lists(st.sampled_from(sorted(AGGREGATES)), min_size=1, max_size=3, unique=True),
         algorithm=st.sampled_from(["auto", "auto", "PBA", "DABALite"]),
         fold=st.sampled_from([2, 3, 32]),
+        in_segments=st.booleans(),
+        idle=st.sampled_from([None, wr.Idle(0, cohort=1), wr.Idle(15, cohort=4)]),
     )
-    def begin(self, window: Any, names: list[str], algorithm: str, fold: int) -> None:
+    def begin(
+        self, window: Any, names: list[str], algorithm: str, fold: int, in_segments: bool, idle: Any
+    ) -> None:
+        self.idle = idle
         self.default, paging.FOLD = paging.FOLD, fold
+        self.in_segments = in_segments
         self.query = query(window, names, algorithm=algorithm)
         self.store = Unreliable()
         self.operator = self.opened()
@@ -82,7 +90,8 @@ class Lifetime(RuleBasedStateMachine):
         self.done = 0
 
     def opened(self) -> wr.Operator:
-        return wr.Operator.open(self.query, SCHEMA, self.store, compiled=False)
+        store = Segments(self.store) if self.in_segments else self.store
+        return wr.Operator.open(self.query, SCHEMA, store, compiled=False, idle=self.idle)
 
     def happen(self, kind: str, argument: Any) -> None:
         self.log.append((kind, argument))
@@ -196,7 +205,7 @@ def test_a_commit_writes_what_is_new_not_the_window() -> None:
         reopened.process(pa.table({"ts": times, "x": np.sin(times)}))
         reopened.advance(int(times[-1]))
         written[slices] = reopened.commit()
-        assert reopened._state.runs.held.sum() < 2000, "most slices are not in memory"
+        assert reopened._parts.table.slices.held.sum() < 2000, "most slices are not in memory"
     assert written[2**17] <= 64 * 1024
     assert written[2**17] <= 1.5 * written[2**10]
 
@@ -226,7 +235,7 @@ def test_whatever_the_window_a_commit_writes_what_is_new(kind: str, late: Any) -
             written[rows] = operator.commit()
             if begin % 50_000 == 0:
                 operator = wr.Operator.open(asked, schema, store)
-        assert operator._state.runs.held.sum() < 2500, "most slices are not in memory"
+        assert operator._parts.table.slices.held.sum() < 2500, "most slices are not in memory"
     assert written[2**14] <= 64 * 1024
     # Pages between the beginnings of several windows are folded once only.
     assert written[2**14] <= (2.5 if kind == "several" else 1.5) * written[2**10]
@@ -286,7 +295,7 @@ def test_windows_that_come_seldom(window: Any, algorithm: str) -> None:
         assert stored.process(rows).equals(memory.process(rows))
         assert stored.advance(begin + 1500).equals(memory.advance(begin + 1500))
         stored.commit()
-    assert stored._state.runs.held.sum() < memory._state.runs.held.sum(), "slices were folded"
+    assert stored._parts.table.slices.held.sum() < memory._parts.table.slices.held.sum(), "slices were folded"
 
 
 def test_windows_wait_for_no_page_once_they_slide_evenly() -> None:
@@ -313,6 +322,17 @@ def test_pages_that_time_alone_evicts_are_in_no_leaf() -> None:
     assert wr.Operator.open(asked, SCHEMA, store).snapshot() == operator.snapshot()
 
 
+def test_slices_that_were_kept_for_late_rows_leave_the_store_too() -> None:
+    """They go when no row can change them any more, long after their last window has come out."""
+    asked = query(wr.TimeWindow(10), ["n"], late="update", lateness=20)
+    operator = wr.Operator.open(asked, SCHEMA, store := MemoryPages())
+    operator.process(pa.table({"k": ["a"], "ts": [1], "x": [1.0], "i": [1], "d": [1]}).cast(SCHEMA))
+    for watermark, left in ((15, {HEADER, "leaf.0"}), (100, {HEADER})):
+        operator.advance(watermark)
+        operator.commit()
+        assert set(store.held) == left
+
+
 def test_state_of_before_goes_on() -> None:
     """Slide-by-time windows were not folded once, and their state did not number windows."""
     operator = wr.Operator(query(wr.SlideByTime(4, 15, 2), ["n"]), SCHEMA)
@@ -320,7 +340,7 @@ def test_state_of_before_goes_on() -> None:
     operator.process(pa.table(rows).cast(SCHEMA))
     operator.advance(40)
     expected = operator.snapshot()
-    operator._state.slides.following[:] = UNSET
+    operator._parts.table.slides.following[:] = UNSET
     assert wr.Operator.restore(operator.query, operator.snapshot()).snapshot() == expected
 
 
@@ -339,7 +359,9 @@ def test_a_store_that_fails_when_windows_are_due_leaves_no_gap() -> None:
         operator.flush()
     store.lost = False
     for call in (operator.flush, operator.commit):
-        with pytest.raises(errors.StoreError, match="open the operator again"):
+        with pytest.raises(
+            errors.OperatorBroken, match=r"no route to the store.*open it again from its store"
+        ):
             call()
     assert wr.Operator.open(operator.query, pa.schema({"ts": pa.int64(), "x": pa.float64()}), store).flush()
 
@@ -369,7 +391,7 @@ def test_a_damaged_store_is_refused(damage: str) -> None:
 
 
 @given(st.integers(0, 5000))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_a_snapshot_of_folded_state_is_whole(seed: int) -> None:
     store = MemoryPages()
     operator, _ = _filled(300 + seed % 100, store)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scenarios import AGGREGATES, WINDOWS, events, feed, query, streams
 
 import windrow as wr
-from windrow import answer, operator, parallel, runs
+from windrow.operator import operator, output, parallel, partials, slices
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,10 @@ def test_threads_change_no_answer(window: Any, data: st.DataObject) -> None:
     alone = outputs()
     with (
         ThreadPoolExecutor(2) as pool,
-        patch.multiple(runs, MANY=1, SHARES=2),
-        patch.multiple(operator, PIECE=3, MANY=8),
-        patch.object(answer, "LARGE", 1),
+        patch.multiple(slices, MANY=1, SHARES=2, PIECE=3),
+        patch.multiple(partials, MANY=1),
+        patch.multiple(operator, MANY=8),
+        patch.object(output, "LARGE", 1),
     ):
         together = outputs(threads=pool)
     assert all(one.equals(other) for one, other in zip(alone[0], together[0], strict=True))

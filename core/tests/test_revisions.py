@@ -14,15 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windrow as wr
-from windrow import errors, oracle
-from windrow.kernels import slide, trees
-from windrow.kernels.layout import NONE, Trees
-from windrow.kernels.slots import slots
+from windrow import errors
+from windrow.kernels.partials import slots
+from windrow.kernels.slices import combine, place, treap
+from windrow.kernels.slices.layout import NONE, Partials, Results, Treaps
 from windrow.kernels.specialise import specialise
-from windrow.state import paging
-from windrow.state.pages import MemoryPages
+from windrow.storage import paging
+from windrow.storage.pages import MemoryPages
+from windrow.testing import oracle
 
-KERNELS = specialise(trees, {}, compiled=False)
+KERNELS = specialise(treap, {}, compiled=False)
 STACK = np.empty(100, dtype=np.int32)
 
 
@@ -32,39 +33,40 @@ class Grove:
     def __init__(self, stamps: list[int]) -> None:
         room = len(stamps)
         nothing = np.full(room, NONE, dtype=np.int32)
-        self.runs = SimpleNamespace(
+        self.slices = SimpleNamespace(
             stamp=np.array(stamps),
             stop=np.array(stamps),
             page=np.zeros(room, np.int64),
             first=np.array([NONE]),
         )
-        self.trees = Trees(nothing.copy(), nothing.copy(), np.zeros(room, np.uint8), np.array([NONE]))
+        self.treaps = Treaps(nothing.copy(), nothing.copy(), np.zeros(room, np.uint8), np.array([NONE]))
         self.monoid = wr.Monoid(
             "Text", None, "", str, lambda a, b: a + b, lambda p: p, pa.string(), (pa.int64(),)
         )
-        self.kernels = specialise(slide, slots(self.monoid), compiled=False)
+        self.kernels = specialise(combine, slots(self.monoid), compiled=False)
         self.parts = (np.array([f"{stamp} " for stamp in stamps], dtype=object),)
         self.below = (np.full(room, "?", dtype=object),)
 
     def plant(self, chosen: list[int], marked: int = 0) -> int:
         marked += KERNELS.plant(
-            self.runs, self.trees, np.zeros(len(chosen), np.int64), np.array(chosen, np.int64)
+            self.slices, self.treaps, np.zeros(len(chosen), np.int64), np.array(chosen, np.int64)
         )
         stale = np.empty(marked, dtype=np.int32)
-        count = KERNELS.stale_below(self.trees, np.zeros(1, np.int64), stale, STACK)
-        self.kernels.renew(self.parts, self.below, self.trees, stale, count)
-        assert not self.trees.stale.any()
+        count = KERNELS.stale_below(self.treaps, np.zeros(1, np.int64), stale, STACK)
+        self.kernels.renew(self.parts, self.below, self.treaps, stale, count)
+        assert not self.treaps.stale.any()
         return int(count)
 
     def text(self, start: int, end: int) -> str:
         out, ok = np.empty(1, dtype=object), np.zeros(1, dtype=np.bool_)
         bounds = (np.zeros(1, np.int64), np.array([start]), np.array([end]))
         scratch = (np.empty(1, dtype=object),)
-        self.kernels.search(self.parts, self.below, scratch, self.trees, self.runs.stamp, *bounds, out, ok)
+        partials = Partials(self.parts, self.below, (), scratch)
+        self.kernels.search(partials, self.treaps, self.slices.stamp, *bounds, Results(out, ok))
         return str(out[0])
 
     def shape(self) -> list[list[int]]:
-        return [self.trees.left.tolist(), self.trees.right.tolist(), self.trees.root.tolist()]
+        return [self.treaps.left.tolist(), self.treaps.right.tolist(), self.treaps.root.tolist()]
 
 
 @given(
@@ -72,7 +74,7 @@ class Grove:
     st.lists(st.tuples(st.sampled_from(["plant", "uproot", "cut"]), st.integers(0, 39), st.integers(1, 6))),
     st.lists(st.tuples(st.integers(-70, 70), st.integers(0, 100)), min_size=1),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_tree_gives_any_range_in_its_order(
     stamps: list[int], steps: list[tuple[str, int, int]], ranges: list[tuple[int, int]]
 ) -> None:
@@ -85,12 +87,12 @@ def test_a_tree_gives_any_range_in_its_order(
         elif step == "uproot":
             gone = [slot for slot in some if slot in held]
             held.difference_update(gone)
-            marked = KERNELS.uproot(grove.runs, grove.trees, 0, np.array(gone, np.int64))
+            marked = KERNELS.uproot(grove.slices, grove.treaps, 0, np.array(gone, np.int64))
             grove.plant([], marked)
         else:
             bound = stamps[at % len(stamps)]
-            grove.runs.first[0] = min(held, key=lambda slot: stamps[slot], default=NONE)
-            KERNELS.cut(grove.runs, grove.trees, np.zeros(1, np.int64), bound)
+            grove.slices.first[0] = min(held, key=lambda slot: stamps[slot], default=NONE)
+            KERNELS.cut(grove.slices, grove.treaps, np.zeros(1, np.int64), bound)
             held = {slot for slot in held if stamps[slot] >= bound}
         least = min((stamps[slot] for slot in held), default=0)
         for start, length in ranges:
@@ -116,10 +118,10 @@ def test_trees_are_not_deep_and_grow_cheaply(step: int) -> None:
     grove = Grove([step * n - 10**15 for n in range(slices)])
     renewed = sum(grove.plant([slot]) for slot in range(slices))
     assert renewed <= 1.5 * slices
-    depths, level = 0, [int(grove.trees.root[0])]
+    depths, level = 0, [int(grove.treaps.root[0])]
     while level:
         depths += 1
-        children = [child[slot] for slot in level for child in (grove.trees.left, grove.trees.right)]
+        children = [child[slot] for slot in level for child in (grove.treaps.left, grove.treaps.right)]
         level = [int(slot) for slot in children if slot != NONE]
     assert depths <= 4 * math.log2(slices)
 
@@ -134,15 +136,16 @@ def test_a_late_row_into_a_million_slices_costs_few_combines() -> None:
     operator = wr.Operator(asked, pa.schema({"ts": pa.int64(), "x": pa.float64()}))
     operator.process(pa.table({"ts": np.arange(slices), "x": np.zeros(slices)}))
     operator.advance(slices - 2)
-    tower = operator._state.towers[0]
-    combine = tower.monoid.combine
+    state = operator._parts.table.aggregates[0]
+    combined = state.monoid.combine
 
     def counting(a: Any, b: Any) -> Any:
         nonlocal combines
         combines += 1
-        return combine(a, b)
+        return combined(a, b)
 
-    tower.kernels = specialise(slide, slots(replace(tower.monoid, combine=counting)), compiled=False)
+    seam = slots(replace(state.monoid, combine=counting, inner=None))
+    state.place, state.combine = (specialise(module, seam, compiled=False) for module in (place, combine))
     assert operator.process(pa.table({"ts": [slices - 2], "x": [1.0]})).num_rows == 0
     assert 0 < combines <= 4 * 20, "a row that no emitted window holds"
     combines = 0
@@ -150,11 +153,11 @@ def test_a_late_row_into_a_million_slices_costs_few_combines() -> None:
     assert corrected.column("m").to_pylist() == [5.0] * 7
     assert corrected.column("emission").unique().to_pylist() == ["update"]
     assert 0 < combines <= 8 * 4 * 20
-    assert operator._state.runs.held.sum() == slices
+    assert operator._parts.table.slices.held.sum() == slices
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_folded_slices_are_corrected_too(data: st.DataObject) -> None:
     """Pages of slices that take no more rows, in windows that late rows still correct; with restarts in between."""
     names = data.draw(st.sampled_from([["t"], ["t", "m"], ["l"]]))
@@ -222,7 +225,7 @@ def test_a_commit_writes_what_is_new_not_the_window() -> None:
             written[slices] = operator.commit()
             if begin % 70_000 == 0:
                 operator = wr.Operator.open(asked, schema, store)
-        assert operator._state.runs.held.sum() < 2500, "most slices are not in memory"
+        assert operator._parts.table.slices.held.sum() < 2500, "most slices are not in memory"
     assert written[2**16] <= 64 * 1024
     assert written[2**16] <= 1.5 * written[2**10]
 

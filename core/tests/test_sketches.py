@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,9 @@ import pytest
 import windrow as wr
 from windrow.aggregates.algebra import Aggregate
 from windrow.errors import AggregateError
-from windrow.kernels import fold
-from windrow.kernels.slots import allocate, slots
+from windrow.kernels.partials import allocate, slots
 from windrow.kernels.specialise import specialise
+from windrow.testing import fold
 
 RNG = np.random.default_rng(20)
 SAMPLES = {
@@ -23,6 +25,8 @@ SAMPLES = {
     "exponential": RNG.exponential(size=20_000),
     "lognormal": RNG.lognormal(1.0, 1.5, size=20_000),
     "far from zero": 1e6 + RNG.uniform(size=20_000),
+    "normal, far from zero": RNG.normal(1e6, 1, size=20_000),
+    "rising, far from zero": np.sort(RNG.normal(-1e9, 1, size=20_000)),
     "two humps": np.concatenate([RNG.normal(-4, 1, 10_000), RNG.normal(4, 2, 10_000)]),
 }
 
@@ -42,6 +46,15 @@ def test_moment_sketch_is_near_in_rank(name: str) -> None:
     for q in (0.01, 0.1, 0.25, 0.5, 0.75, 0.95, 0.99):
         estimate = wr.MomentSketch("x", q=q).bind().result(partial)
         assert abs((values < estimate).mean() - q) <= 0.01, q
+
+
+def test_moment_sketch_is_near_in_rank_from_merged_partials() -> None:
+    values = SAMPLES["normal, far from zero"]
+    sketch = wr.MomentSketch("x", q=0.95).bind()
+    partial = sketch.identity
+    for shard in np.split(values, 100):
+        partial = sketch.combine(partial, absorbed(wr.MomentSketch("x"), shard))
+    assert abs((values < sketch.result(partial)).mean() - 0.95) <= 0.01
 
 
 @pytest.mark.parametrize(
@@ -103,6 +116,44 @@ def test_bloom_filter_never_forgets_and_rarely_errs() -> None:
     assert wr.BloomFilter.contains(blob, 3.0) and wr.BloomFilter.contains(blob, np.int32(3))
     with pytest.raises(AggregateError, match="not a result of BloomFilter"):
         wr.BloomFilter.contains(b"", 3)
+
+
+def filled(type_: pa.DataType, *values: Any) -> bytes:
+    """The result of a filter with few false answers."""
+    monoid = wr.BloomFilter("x", capacity=100, error=1e-6).bind([type_])
+    blob: bytes = monoid.result(monoid.fold([(x,) for x in values]))
+    return blob
+
+
+def test_bloom_filter_compares_numbers_by_value() -> None:
+    prices = filled(pa.decimal128(10, 2), Decimal("3.00"), Decimal("0.10"), Decimal("0.00"))
+    for same in (Decimal("3"), Decimal("3.000"), 3, 3.0, np.int8(3), 0.1, Decimal("0.1"), 0, -0.0):
+        assert wr.BloomFilter.contains(prices, same), same
+    for other in (Decimal("3.001"), 4, "3", math.nan, math.inf, Decimal("1e999"), Decimal("1e-999")):
+        assert not wr.BloomFilter.contains(prices, other), other
+    for numbers in (filled(pa.int64(), 3), filled(pa.float64(), 3.0)):
+        assert wr.BloomFilter.contains(numbers, Decimal("3.00"))
+        assert not wr.BloomFilter.contains(numbers, Decimal("3.01"))
+    assert wr.BloomFilter.contains(filled(pa.float64(), 0.1), Decimal("0.1"))
+
+
+def test_bloom_filter_reads_results_of_earlier_versions() -> None:
+    """They did not name the scale of their decimals."""
+    earlier = filled(pa.decimal128(10, 2), Decimal("3.00"))[:-1]
+    assert wr.BloomFilter.contains(earlier, Decimal("3.00"))
+
+
+def test_bloom_filter_is_asked_for_times_by_their_integer() -> None:
+    blob = filled(pa.timestamp("us"), 86_400_000_000)
+    assert wr.BloomFilter.contains(blob, 86_400_000_000)
+    with pytest.raises(AggregateError, match="holds times as integers"):
+        wr.BloomFilter.contains(blob, datetime.datetime(1970, 1, 2))
+
+
+def test_decimals_of_a_column_are_counted_by_value() -> None:
+    distinct = wr.HyperLogLog("x").bind([pa.decimal128(10, 2)])
+    column = pa.array([Decimal("3"), Decimal("3.0"), Decimal("3.00"), Decimal("4")], pa.decimal128(10, 2))
+    assert distinct.result(distinct.fold([(x,) for x in distinct.scalars(column)])) == 2
 
 
 def test_hashes_never_change() -> None:

@@ -13,7 +13,7 @@ from scenarios import AGGREGATES, SCHEMA, query
 
 import windrow as wr
 from windrow import errors
-from windrow.state import snapshot
+from windrow.storage import snapshot
 
 GOLDEN = Path(__file__).parent / "golden"
 ASKED = query(wr.TimeWindow(10, 5), ["peak", "total", "n", "last", "all"], late="side")

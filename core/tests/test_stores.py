@@ -25,11 +25,13 @@ from hypothesis import strategies as st
 from unreliable import Failing, Stale, run, uninterrupted
 
 import windrow as wr
+from windrow.algorithms.stored_amta.tree import StoredAMTA
 from windrow.errors import SnapshotError, StoreError
-from windrow.state.amta import StoredAMTA
-from windrow.state.pages import MemoryPages, Pages
-from windrow.state.redis import RedisPages
-from windrow.state.rocksdb import RocksDBPages
+from windrow.pipelines import Composite, Source, Space
+from windrow.storage.pages import MemoryPages, Pages
+from windrow.storage.redis import RedisPages
+from windrow.storage.rocksdb import RocksDBPages
+from windrow.storage.segments import Segments
 
 BATCHES = 40
 Reopen = Callable[[], Pages]
@@ -97,7 +99,7 @@ def answers(server: subprocess.Popen[bytes], port: int) -> bool:
 # The contract.
 
 
-@pytest.fixture(params=["memory", "rocksdb", "redis"])
+@pytest.fixture(params=["memory", "segments", "rocksdb", "redis"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
     """Opens the same store again and again, letting go of it before."""
     opened: list[RocksDBPages | RedisPages] = []
@@ -108,6 +110,8 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
             pages.close()
         if request.param == "memory":
             return memory
+        if request.param == "segments":
+            return Segments(memory)
         if request.param == "rocksdb":
             opened.append(RocksDBPages(tmp_path / "state", sync=False))
         else:
@@ -172,7 +176,7 @@ def test_an_operator_and_a_window_go_on_from_a_store(reopen: Reopen) -> None:
     run(reopen(), 10, output.__setitem__)
     run(reopen(), 20, output.__setitem__)
     assert output == expected
-    sizes = {"buffer": 16, "cache": 16, "low_water": 8}
+    sizes = {"batch": 16, "low_water": 8, "compiled": False}
     window = StoredAMTA(wr.Max(), reopen(), **sizes)
     for number in range(1, 301):
         if number % 50 == 0:
@@ -308,7 +312,7 @@ def test_a_process_that_is_killed_at_random_moments(tmp_path: Path) -> None:
     kills, batches = 50 if os.environ.get("WINDROW_LONG") else 5, 60
     expected, chance, jobs = uninterrupted(batches), random.Random(), 0
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["unreliable", "windrow.state.rocksdb", "rocksdict"])
+    context.set_forkserver_preload(["unreliable", "windrow.storage.rocksdb", "rocksdict"])
     while kills:
         jobs += 1
         state, sink = tmp_path / f"state{jobs}", tmp_path / f"sink{jobs}"
@@ -339,7 +343,7 @@ def test_rocksdb_tells_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pages = RocksDBPages(path)
     with pytest.raises(StoreError, match=r"state' cannot be opened: it is in use"):
         RocksDBPages(path)
-    other = f"from windrow.state.rocksdb import RocksDBPages\nRocksDBPages({str(path)!r})"
+    other = f"from windrow.storage.rocksdb import RocksDBPages\nRocksDBPages({str(path)!r})"
     done = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, env=with_path())
     assert "StoreError: the RocksDB at" in done.stderr and "it is in use" in done.stderr
     pages.close()
@@ -413,7 +417,7 @@ def test_a_commit_to_redis_is_seen_whole_or_not_at_all(redis_server: subprocess.
 
     writer = threading.Thread(target=write)
     writer.start()
-    with RedisPages(address, prefix) as pages:
+    with RedisPages(address, prefix, read_only=True) as pages:
         while writer.is_alive():
             seen = pages.get(["a", "b", "c"])
             assert len(set(seen.values())) <= 1
@@ -443,7 +447,29 @@ def test_redis_reads_ahead_in_the_background(
         assert pages.get(["c", "d", "e", "f"]) == {"c": b"c", "d": b"newer", "f": b"f"}
         client.connection_pool.disconnect()
         assert pages.get(["a"]) == {"a": b"a"}
-        monkeypatch.setattr("windrow.state.redis.WAITING", 2)
+        monkeypatch.setattr("windrow.storage.redis.WAITING", 2)
         pages.prefetch(["a", "b", "c"])
         assert set(pages._coming) == {"b", "c"}, "not more wait than somebody may ever get"
         assert pages.get(["a", "b", "c"]) == {"a": b"a", "b": b"b", "c": b"c"}
+
+
+def test_a_space_goes_on_in_every_store(reopen: Reopen) -> None:
+    total = Composite(
+        "o/n",
+        inputs={"a": "o/a"},
+        query=wr.Query(window=wr.CountWindow(30, 1), aggregates={"sum": wr.Sum("v")}),
+    )
+    for turn in range(4):
+        space = Space("city", reopen())
+        if turn == 0:
+            space.put(Source("o/a", channels={"v": "bigint"}), total, by="o")
+        assert space.runtime.source_position == ("" if turn == 0 else str(turn * 25))
+        rows = [{"stream": "o/a", "ts": n, "v": n} for n in range(turn * 25, turn * 25 + 25)]
+        space.push(rows, position=str(turn * 25 + 25))
+    assert space.latest("o/n") == {
+        "ts": 99,
+        "window_start": 70,
+        "window_end": 100,
+        "sum": sum(range(70, 100)),
+    }
+    assert Space("city", reopen()).history("o/a").column("v").to_pylist() == list(range(36, 100))

@@ -7,11 +7,14 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from windrow.errors import DurationError, NoMapping, WindowError
+import windrow as wr
+from windrow.errors import ColumnError, DurationError, NoMapping, WindowError
+from windrow.testing import oracle
 from windrow.windows import (
     KINDS,
     CountWindow,
@@ -23,6 +26,7 @@ from windrow.windows import (
     TimeWindow,
     Window,
 )
+from windrow.windows.grid import Grid
 
 sizes = st.integers(1, 12)
 moments = st.integers(-60, 60)
@@ -86,6 +90,25 @@ def test_time_helpers_take_arrays(W, S, offset, times):
     ]
     start, end = window.bounds(last)
     assert list(zip(start.tolist(), end.tolist(), strict=True)) == [window.bounds(k) for k in last.tolist()]
+
+
+@given(st.lists(st.tuples(sizes, sizes, st.integers(-20, 20)), min_size=1, max_size=4), moments)
+def test_a_grid_is_its_windows_side_by_side(parameters, time):
+    windows = [TimeWindow(*each) for each in parameters]
+    grid = Grid.of(windows)
+    first, last = grid.first_window(time), grid.last_window(time)
+    assert all(array.dtype == np.int64 for array in (*grid, first, last, grid.start(last), grid.end(last)))
+    for at, window in enumerate(windows):
+        assert range(first[at], last[at] + 1) == window.mapping(time)
+        assert (grid.start(last)[at], grid.end(last)[at]) == window.bounds(last[at])
+    column = np.array([[time], [time + 1]])
+    assert grid.first_window(column).tolist() == [first.tolist(), grid.first_window(time + 1).tolist()]
+
+
+def test_a_grid_of_count_windows_starts_at_the_first_row():
+    grid = Grid.of([CountWindow(4, 3), CountWindow(5)])
+    assert (grid.start(1).tolist(), grid.end(1).tolist()) == ([3, 5], [7, 10])
+    assert [array.shape for array in Grid.of([])] == [(0,), (0,), (0,)]
 
 
 def test_time_windows_by_hand():
@@ -263,8 +286,8 @@ EVERY = [
 def test_every_window_describes_itself(window, label, context):
     assert (window.label, window.context) == (label, context)
     assert window.trigger
-    assert Window.from_json(window.to_json()) == window
-    assert hash(Window.from_dict(window.to_dict())) == hash(window)
+    assert Window.from_json(window.to_json(), allow=__name__) == window
+    assert hash(Window.from_dict(window.to_dict(), allow=__name__)) == hash(window)
     assert pickle.loads(pickle.dumps(window)) == window
     with pytest.raises(AttributeError):
         window.range = 1
@@ -308,7 +331,7 @@ def test_lengths_are_longer_than_zero(build, name, wrong):
         build(wrong)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, 2.0, float("inf"), "10", None, 2**63])
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, 2.0, float("inf"), "10", None, 2**60 + 1, 2**63])
 @pytest.mark.parametrize(
     ("build", "name"),
     [
@@ -323,7 +346,9 @@ def test_counts_are_whole_and_positive(build, name, wrong):
         build(wrong)
 
 
-@pytest.mark.parametrize("wrong", [float("inf"), float("nan"), 1.5, True, None, "soon", b"1h", 2**63])
+@pytest.mark.parametrize(
+    "wrong", [float("inf"), float("nan"), 1.5, True, None, "soon", b"1h", 2**60 + 1, 2**63]
+)
 def test_durations_of_windows_are_durations(wrong):
     with pytest.raises(DurationError, match="range of TimeWindow"):
         TimeWindow(wrong)
@@ -331,7 +356,7 @@ def test_durations_of_windows_are_durations(wrong):
         TimeWindow("1h", offset=wrong)
 
 
-@pytest.mark.parametrize("wrong", [float("inf"), float("nan"), True, None, b"1h", 1j])
+@pytest.mark.parametrize("wrong", [float("inf"), float("nan"), True, None, b"1h", 1j, 10**400])
 def test_delta_lengths_are_finite_numbers(wrong):
     with pytest.raises(WindowError, match="range of DeltaWindow"):
         DeltaWindow("x", wrong)
@@ -380,3 +405,85 @@ def test_policy_mistakes():
 def test_json_mistakes(text, message):
     with pytest.raises(WindowError, match=message):
         Window.from_json(text)
+
+
+# Huge parameters: an error by name, or the right answer.
+
+EDGE = 2**61 - 1  # the farthest time from 1970 that is accepted
+TIMES = [-EDGE, -EDGE + 1, -1, 0, 5, EDGE - 7, EDGE]
+
+
+@st.composite
+def lengths(draw):
+    """Numbers of every magnitude up to 2**64, most of them at a power of two."""
+    return max(1, 2 ** draw(st.integers(0, 64)) + draw(st.integers(-2, 2)))
+
+
+@st.composite
+def huge_windows(draw):
+    """The constructor of a window, its arguments, and their names."""
+    kind = draw(
+        st.sampled_from([TimeWindow, CountWindow, SessionWindow, SlideByTuple, SlideByTime, DeltaWindow])
+    )
+    first, second = draw(lengths()), draw(lengths())
+    offset = draw(st.sampled_from([-1, 1])) * draw(lengths())
+    if kind is SessionWindow:
+        return kind, {"gap": first}
+    if kind is TimeWindow:
+        assume(first // second < 100)  # the number of windows of one row
+        return kind, {"range": first, "slide": second, "offset": offset}
+    if kind is SlideByTime:
+        return kind, {"range": first, "slide": second, "offset": offset}
+    if kind is DeltaWindow:
+        return kind, {"attribute": draw(st.sampled_from(["x", "y"])), "range": first, "slide": second}
+    return kind, {"range": first, "slide": second}
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    huge_windows(), st.lists(st.sampled_from(TIMES), min_size=1, max_size=6), lengths(), lengths(), st.data()
+)
+def test_huge_parameters_give_an_error_by_name_or_the_right_answer(window, times, lateness, delay, data):
+    """Of times at both ends of what is accepted, in one piece and as a stream."""
+    kind, arguments = window
+    times.sort()
+    table = pa.table({"ts": times, "x": times, "y": [float(time) for time in times]})
+    late, early = data.draw(st.sampled_from(["drop", "update"])), data.draw(st.none() | lengths())
+    if kind in (SlideByTuple, DeltaWindow):
+        early = None
+    too_long = {name: value for name, value in {**arguments, "lateness": lateness, "early": early}.items()}
+    too_long = [name for name, value in too_long.items() if isinstance(value, int) and abs(value) > 2**60]
+    try:
+        query = wr.Query(
+            window=kind(**arguments), aggregates={"n": wr.Count(), "sum": wr.Sum("y")}, lateness=lateness,
+            late=late, early=early,
+        )  # fmt: skip
+        expected = oracle.evaluate(table, query)
+        tables = list(wr.stream(table.to_batches(max_chunksize=1), query, delay=min(delay, 2**60)))
+        streamed = pa.concat_tables(tables) if tables else expected.schema.empty_table()
+        found = wr.aggregate(table, query)
+    except (DurationError, WindowError) as error:
+        assert any(name in str(error) for name in too_long), (error, too_long)
+        return
+    assert not too_long or arguments.get("attribute") == "y"
+    if query.emits:
+        final = [emission == "final" for emission in streamed["emission"].to_pylist()]
+        streamed = streamed.filter(pa.array(final, pa.bool_()))
+    assert found.equals(expected)
+    assert streamed.sort_by([("window_end", "ascending"), ("window_start", "ascending")]).equals(expected)
+
+
+def test_a_delay_beyond_the_longest_duration_is_refused():
+    query = wr.Query(window=TimeWindow(10), aggregates={"n": wr.Count()})
+    with pytest.raises(DurationError, match=r"delay: 1152921504606846977 is longer than"):
+        list(wr.stream([{"ts": [1]}], query, delay=2**60 + 1))
+
+
+def test_whole_numbers_of_a_delta_attribute_leave_room_for_their_difference():
+    query = wr.Query(window=DeltaWindow("x", 5), aggregates={"n": wr.Count()})
+    edge = 2**62 - 1
+    data = {"ts": [0, 1, 2], "x": [-edge, edge - 3, edge]}
+    assert wr.aggregate(data, query).equals(oracle.evaluate(data, query))
+    for wrong in (2**62, -(2**62)):
+        with pytest.raises(ColumnError, match=f"attribute 'x' of DeltaWindow has {wrong}"):
+            wr.aggregate({"ts": [0], "x": [wrong]}, query)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import windrow as wr
 from windrow.errors import StoreError
-from windrow.state.pages import MemoryPages, Pages
+from windrow.storage.pages import MemoryPages, Pages
 
 
 class Failing:

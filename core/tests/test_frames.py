@@ -1,0 +1,90 @@
+"""Frames of other libraries in and out, pictures, and an own aggregate that a type checker accepts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import annotated
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from click.testing import CliRunner
+
+import windrow as wr
+from windrow.cli import main
+from windrow.errors import QueryError
+from windrow.kernels.compiling import telling
+
+ROWS = pa.table({"k": ["a", "b", "a"], "ts": [1, 7, 12], "x": [1.0, 2.0, None]})
+QUERY = wr.Query("k", window=wr.TimeWindow(10, 5), aggregates={"n": wr.Count(), "peak": wr.Max("x")})
+FRAMES = {
+    "pandas": (ROWS.to_pandas, pd.DataFrame),
+    "polars": (lambda: pl.from_arrow(ROWS), pl.DataFrame),
+    "lazy": (lambda: pl.from_arrow(ROWS).lazy(), pl.LazyFrame),
+    "duckdb": (lambda: duckdb.from_arrow(ROWS), duckdb.DuckDBPyRelation),
+    "table": (lambda: ROWS, pa.Table),
+    "dataset": (lambda: pyarrow.dataset.dataset(ROWS), pa.Table),
+    "dicts": (ROWS.to_pylist, pa.Table),
+    "columns": (ROWS.to_pydict, pa.Table),
+    "batches": (lambda: ROWS.to_batches(max_chunksize=1), pa.Table),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_what_comes_in_goes_out(name: str) -> None:
+    make, kind = FRAMES[name]
+    expected = wr.aggregate(ROWS, QUERY)
+    assert wr.aggregate(make(), QUERY).cast(expected.schema).equals(expected)
+    assert isinstance(wr.aggregate(make(), QUERY, to="same"), kind)
+
+
+def test_a_kind_of_frame_can_be_chosen() -> None:
+    expected = wr.aggregate(ROWS, QUERY)
+    assert pl.DataFrame(expected).equals(wr.aggregate(ROWS, QUERY, to="polars"))
+    assert wr.aggregate(ROWS, QUERY, to="duckdb").fetchall() == [
+        tuple(r.values()) for r in expected.to_pylist()
+    ]
+    assert wr.aggregate(ROWS, QUERY, to="pandas").equals(expected.to_pandas())
+    with pytest.raises(QueryError, match="to has to be one of 'arrow', 'same'"):
+        wr.aggregate(ROWS, QUERY, to="excel")  # type: ignore[call-overload]
+
+
+def test_pictures_have_a_bar_for_each_window_and_a_line_for_each_cut() -> None:
+    windows = [wr.TimeWindow("1h", "20m"), wr.TimeWindow("40m", offset="5m")]
+    query = wr.Query(window=windows, aggregates={"n": wr.Count(where="x > 0")}, time_unit="s")
+    picture = ElementTree.fromstring(str(wr.explain(query).draw(3)))
+    tags = [element.tag.split("}")[1] for element in picture]
+    assert tags.count("rect") == 6
+    starts, tumbling = {0, 20, 40, 60, 80, 100, 120}, {5, 45, 85, 125}
+    assert tags.count("line") == len(starts | tumbling)
+    assert "Count() where x &gt; 0" in query._repr_html_()
+    assert "ts in s" in str(query)
+    with pytest.raises(QueryError, match="SessionWindow"):
+        wr.Query(window=wr.SessionWindow("1s"), aggregates={"n": wr.Count()}).plot()
+
+
+def test_warm_compiles_what_a_query_needs(tmp_path: Path) -> None:
+    (tmp_path / "query.json").write_text(QUERY.to_json())
+    ROWS.to_pandas().to_parquet(tmp_path / "rows.parquet")
+    arguments = ["warm", str(tmp_path / "query.json"), "--input", str(tmp_path / "rows.parquet")]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0 and "the query is ready" in result.output
+    with telling(told := [].append):  # an aggregate that no cache knows
+        number = len(str(tmp_path)) + hash(str(tmp_path)) % 10_000
+        body = {
+            "lift": lambda x: (x * number,),
+            "combine": lambda a, b: (a[0] + b[0],),
+            "lower": lambda p: p[0],
+        }
+        own = wr.aggregate_type(partial={"total": "f8"}, identity=(0.0,))(type("Own", (), body))
+        assert wr.aggregate(ROWS, replace(QUERY, aggregates={"own": own("x")})).num_rows
+    assert told.__self__[-1] is None and any("absorb" in str(name) for name in told.__self__)
+
+
+def test_an_annotated_aggregate_runs() -> None:
+    assert wr.aggregate(ROWS, annotated.QUERY).column("mean").to_pylist() == [2.0]
