@@ -16,11 +16,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(
 
 from pyspark.sql import SparkSession
 
-STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+from windrow_spark import session_conf
+from windrow_spark.session import SHORT_JOB
 
 
-def session(folder: Path) -> SparkSession:
-    """A session that keeps its files in a folder."""
+def session(folder: Path, settings: dict[str, str] | None = None) -> SparkSession:
+    """A session that keeps its files in a folder; ``settings`` are those of windrow, or others in their place."""
     found = (
         SparkSession.builder.master("local[2]")
         .appName("windrow tests")
@@ -33,9 +34,8 @@ def session(folder: Path) -> SparkSession:
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
-        # transformWithState works with the RocksDB store only.
-        .config("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
-        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+        .config("spark.driver.extraJavaOptions", SHORT_JOB)
+        .config(map=session_conf() if settings is None else settings)
         .getOrCreate()
     )
     found.sparkContext.setLogLevel("ERROR")

@@ -2,12 +2,22 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from conftest import session
 from pyspark.sql import SparkSession
 
 import windrow as wr
 from windrow_spark import windowed
+
+
+def discounted(load: Any) -> Any:
+    """Older rows count for less, so order matters."""
+    result = 0.0
+    for x in load:
+        result = 0.5 * result + x
+    return result
+
 
 QUERY = wr.Query(
     "plug",
@@ -16,16 +26,27 @@ QUERY = wr.Query(
     late="update",
     lateness="5s",
 )
+FITTED = wr.Query(
+    window=wr.SlideByTuple("20s", 40),
+    aggregates={"middle": wr.Median("load"), "f": wr.Apply(discounted, "load")},
+)
+"""Computed by workers: batches of its windows are in flight when the job is killed."""
 ROWS = "plug string, ts timestamp, load double, id long"
 
 
 def run(spark: SparkSession, folder: Path) -> None:
     rows = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1).parquet(str(folder / "rows"))
-    windows = windowed(rows.withWatermark("ts", "2 seconds"), QUERY, buckets=4)
-    writer = windows.writeStream.option("checkpointLocation", str(folder / "checkpoint")).trigger(
-        availableNow=True
-    )
-    writer.format("parquet").option("path", str(folder / "windows")).start().awaitTermination()
+    results = {
+        "windows": windowed(rows.withWatermark("ts", "2 seconds"), QUERY, buckets=4),
+        "fitted": windowed(rows.withWatermark("ts", "10 seconds"), FITTED, workers=2),
+    }
+    running = []
+    for name, frame in results.items():
+        checkpoint = folder / ("checkpoint" if name == "windows" else f"checkpoint_{name}")
+        writer = frame.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        running.append(writer.format("parquet").option("path", str(folder / name)).start())
+    for query in running:
+        query.awaitTermination()
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ def mean_of_squares() -> wr.Aggregate:
 EXACT = {
     "peak": wr.Max("load"), "low": wr.Min("n"), "n": wr.Count(), "loads": wr.Count("load"), "total": wr.Sum("n"), "latest": wr.Max("ts"),
 }  # fmt: skip
+ALONE = {name: aggregate for name, aggregate in EXACT.items() if name != "total"} | {"least": wr.Min("load")}
 ROUNDED = {"mean": wr.Mean("load"), "sum": wr.Sum("load"), "spread": wr.Std("load")}
 OTHERS = {
     "first": wr.First("id"), "price": wr.Sum("price"), "median": wr.Median("load"), "where": wr.ArgMax("load", "plug"),
@@ -64,7 +65,9 @@ MANY = [wr.TimeWindow("10s", "1s"), wr.TimeWindow("7s", "3s", "500ms"), wr.TimeW
     ("query", "options"),
     [
         (wr.Query("plug", window=MANY[0], aggregates=EXACT), {}),  # pushed down
-        (wr.Query("plug", window=MANY[1], aggregates=EXACT | ROUNDED), {"pushdown": True}),
+        (wr.Query("plug", window=MANY[1], aggregates=EXACT | ROUNDED), {"push_down": True}),
+        (wr.Query("plug", window=wr.TimeWindow("3s", offset="500ms"), aggregates=EXACT | {"low": wr.Min("load")}), {}),  # total sums
+        (wr.Query("plug", "id", window=wr.TimeWindow(7), aggregates=ALONE), {}),  # Spark alone
         (wr.Query(["plug", "n"], window=MANY, aggregates={"peak": wr.Max("load")}), {}),
         (wr.Query("plug", window=MANY[0], aggregates=EXACT | ROUNDED | OTHERS), {}),
         (wr.Query(window=MANY[0], aggregates=OTHERS), {}),  # ranges of eight windows
@@ -149,6 +152,19 @@ def test_mistakes_are_told_before_a_job_starts(
         windowed(odd, query)
 
 
+def test_spark_computes_tumbling_windows_alone(rows: DataFrame) -> None:
+    """No row goes to Python, and a row without a time is refused as everywhere."""
+    query = wr.Query("plug", window=wr.TimeWindow("3s", offset="500ms"), aggregates=ALONE)
+    alone = windowed(rows, query)
+    plan = alone._jdf.queryExecution().executedPlan().toString()
+    assert "MapInArrow" not in plan
+    data = rows.orderBy("ts", "id").toArrow()
+    assert_same(answer(alone, query, data), wr.aggregate(data, query))
+    without = rows.withColumn("ts", F.when(F.col("id") != 5, F.col("ts")))
+    with pytest.raises(Exception, match="TimeColumnError: time column 'ts' has null"):
+        windowed(without, query).collect()
+
+
 def test_a_hot_key_is_found(spark: SparkSession) -> None:
     """A key that has more than a core's share of the rows; the first rows alone do not decide."""
     shares = {
@@ -166,14 +182,16 @@ def test_a_hot_key_is_found(spark: SparkSession) -> None:
 def test_progress_of_a_batch(rows: DataFrame) -> None:
     lines: list[str] = []
     with progress(rows.sparkSession, lines.append):
-        windowed(rows, wr.Query("plug", window=MANY[0], aggregates=EXACT), pushdown=False).count()
+        windowed(rows, wr.Query("plug", window=MANY[0], aggregates=EXACT), push_down=False).count()
     done = re.fullmatch(r"windrow: (\d+) of (\d+) tasks done, 0 running, \d+ s", lines[-1])
     assert done and int(done[1]) > 0, lines
 
 
 def test_options_are_checked(rows: DataFrame) -> None:
-    with pytest.raises(QueryError, match="no form in Spark's SQL"):
-        windowed(rows, wr.Query("plug", window=MANY[0], aggregates={"m": wr.Median("load")}), pushdown=True)
+    with pytest.raises(QueryError, match="has no SQL form for Spark"):
+        windowed(rows, wr.Query("plug", window=MANY[0], aggregates={"m": wr.Median("load")}), push_down=True)
+    with pytest.raises(QueryError, match="push_down and pushdown are one option"):
+        windowed(rows, wr.Query("plug", window=MANY[0], aggregates=EXACT), push_down=True, pushdown=True)
     with pytest.raises(QueryError, match="needs a TimeWindow, not CountWindow"):
         windowed(rows, wr.Query("plug", window=wr.CountWindow(3), aggregates={"n": wr.Count()}), parallel=4)
     with pytest.raises(QueryError, match=r"needs a windrow\.Query, not dict"):
@@ -186,8 +204,8 @@ def test_names_and_zones_of_sparks_own(spark: SparkSession) -> None:
         "select 'a' as `the.key`, timestamp_ntz '2024-03-10 02:30:00' as `t.s`, timestamp '2024-03-10 12:00:00' as z"
     )
     by_ntz = wr.Query("the.key", "t.s", window=wr.TimeWindow("1h"), aggregates={"last": wr.Max("z")})
-    for pushdown in (False, True):
-        found = windowed(frame, by_ntz, pushdown=pushdown)
+    for push_down in (False, True):
+        found = windowed(frame, by_ntz, push_down=push_down)
         assert [kind for _, kind in found.dtypes] == ["string", "timestamp_ntz", "timestamp_ntz", "timestamp"]
         row = found.selectExpr("*", "string(window_start) as shown").first()
         assert (row["the.key"], row.shown) == ("a", "2024-03-10 02:00:00")
@@ -213,3 +231,15 @@ def test_sql(spark: SparkSession, rows: DataFrame) -> None:
     wrong = wr.Query("x", window=MANY[0], aggregates={"n": wr.Count()})
     with pytest.raises(Exception, match="no column 'x'"):
         spark.sql(f"select * from windrow(table(loads) partition by plug, query => '{wrong.to_json()}')")
+
+
+def test_sql_imports_only_what_was_allowed(spark: SparkSession, rows: DataFrame) -> None:
+    rows.createOrReplaceTempView("loads")
+    window = wr.PolicyWindow(valid="builtins:bool")
+    query = wr.Query("plug", window=window, aggregates={"n": wr.Count()})
+    rest = f"(table(loads) partition by plug order by ts, query => '{query.to_json()}')"
+    register(spark, "refusing")
+    with pytest.raises(Exception, match="may not import 'builtins'"):
+        spark.sql("select n from refusing" + rest)
+    register(spark, "allowing", allow="builtins")
+    assert spark.sql("select n from allowing" + rest).count() == 600

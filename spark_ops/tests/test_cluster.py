@@ -3,17 +3,16 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 from crash_job import run
 from pyspark.sql import SparkSession
+from spark_cluster import standalone
 from test_crashes import commits, make_rows, windows
 
 pytestmark = pytest.mark.skipif(
@@ -23,42 +22,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = f"spark://127.0.0.1:{port}"
-    # No PYTHONPATH: what executors know of windrow, they have from the job.
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    env |= {"SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
-    launch = [str(Path(pyspark.__file__).parent / "bin" / "spark-class"), "org.apache.spark.deploy."]
-    daemons = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    for name in "ab":
-        folder = str(tmp_path / f"worker-{name}")
-        daemons.append(
-            [
-                "worker.Worker",
-                "--host",
-                "127.0.0.1",
-                "-c",
-                "1",
-                "-m",
-                "1g",
-                "--webui-port",
-                "0",
-                "-d",
-                folder,
-                url,
-            ]
-        )
-    started = []
-    with (tmp_path / "daemons.log").open("wb") as log:
-        for daemon in daemons:
-            command = [launch[0], launch[1] + daemon[0], *daemon[1:]]
-            started.append(subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True))
-        yield url
-        for each in started:
-            os.killpg(each.pid, signal.SIGTERM)
-            each.wait()
+    with standalone(tmp_path) as address:
+        yield address
 
 
 def test_a_cluster_gives_the_same_rows_even_if_an_executor_dies(

@@ -49,6 +49,13 @@ def test_output_after_kills_is_that_of_an_undisturbed_run(spark: SparkSession, t
     killed, expected = windows(spark, folder), windows(spark, undisturbed)
     assert latest(killed) == latest(expected)
     finals = killed.filter(pc.equal(killed.column("emission"), "final"))
+    fitted = [
+        spark.read.parquet(str(each / "fitted")).orderBy("window_end").toArrow()
+        for each in (folder, undisturbed)
+    ]
+    assert (
+        fitted[0].equals(fitted[1]) and fitted[0].num_rows > 50
+    )  # every window once, by whoever computed it
     assert finals.num_rows == finals.group_by(["plug", "window_end"]).aggregate([]).num_rows > 0
 
 

@@ -1,5 +1,6 @@
 """Spark can run windrow: its workers import it, and state lives in its checkpoints."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,21 @@ def test_workers_import_windrow(spark: SparkSession) -> None:
     assert sum(row.rows for row in found) == 1000
     assert {row.version for row in found} == {windrow.__version__}
     assert {row.executable for row in found} == {sys.executable}
+
+
+def test_workers_have_windrow_before_they_start(spark: SparkSession) -> None:
+    """They fork from our daemon, which has run small queries. Those that only pack rows need none of it."""
+
+    def loaded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        modules = [
+            name for name in ("windrow_spark.bucket_operators", "windrow_spark.warm") if name in sys.modules
+        ]
+        list(batches)
+        yield pa.RecordBatch.from_pydict({"modules": [len(modules)]})
+
+    assert {row.modules for row in spark.range(2).mapInArrow(loaded, "modules long").collect()} == {2}
+    packing = "import sys, windrow_spark.packing, windrow_spark.buckets; sys.exit('windrow' in sys.modules or 'numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", packing]).returncode == 0
 
 
 def test_state_survives_from_one_stream_to_the_next(spark: SparkSession, tmp_path: Path) -> None:

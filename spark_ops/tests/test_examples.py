@@ -6,24 +6,57 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+import windrow as wr
+from windrow_spark import windowed
 
 DOCS = Path(__file__).parents[2] / "docs"
 sys.path.insert(0, str(DOCS))
 
 import blocks  # noqa: E402
+import functions  # noqa: E402
 
 NEWEST = pyspark.__version__ >= "4.3"
 PAGES = blocks.pages_of("spark") if NEWEST else [DOCS / "tutorials" / "spark.md"]
 """The pages are of the newest Spark; the tutorial also runs on the oldest."""
+MIGRATION = DOCS / "migrate" / "spark.md"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS.parent)))
 def test_pages(page: Path, spark: SparkSession, tmp_path: Path) -> None:
     taken_for_granted = given(spark, tmp_path) if page == DOCS / "spark.md" else {"spark": spark}
-    blocks.run(page, "spark", tmp_path, taken_for_granted)
+    names = blocks.run(page, "spark", tmp_path, taken_for_granted)
+    if page == MIGRATION:
+        compare_functions(spark, names)
+
+
+def compare_functions(spark: SparkSession, names: dict[str, Any]) -> None:
+    """Every line of the table of functions, over the same sliding windows of both.
+
+    Spark counts distinct values in a plan of its own that does not keep rows in order, so it does so in a job of its own.
+    """
+    lines = dict(enumerate(functions.functions(MIGRATION)))
+    assert len(lines) > 25
+    rows = spark.createDataFrame(pa.table(functions.rows())).coalesce(1).sortWithinPartitions("ts")
+    query = wr.Query(
+        by="plug",
+        window=wr.TimeWindow("2m", "30s"),
+        aggregates={f"f{n}": eval(line.ours, names) for n, line in lines.items()},
+    )
+    ours = windowed(rows, query).orderBy("window_end", "plug").collect()
+    assert len(ours) > 30
+    distinct = {n: line for n, line in lines.items() if "Distinct" in line.theirs["Spark"]}
+    for some in (distinct, {n: line for n, line in lines.items() if n not in distinct}):
+        columns = [eval(line.theirs["Spark"], names).alias(f"f{n}") for n, line in some.items()]
+        groups = rows.groupBy("plug", f.window("ts", "2 minutes", "30 seconds"))
+        theirs = groups.agg(*columns).orderBy("window.end", "plug").collect()
+        for n, line in some.items():
+            functions.compare(line, "Spark", [row[f"f{n}"] for row in theirs], [row[f"f{n}"] for row in ours])
 
 
 def given(spark: SparkSession, folder: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import windrow as wr
-from windrow.errors import QueryError, StoreError, TimeColumnError
+from windrow.errors import FingerprintMismatch, QueryError, StoreError, TimeColumnError
 from windrow_spark import inspect_state, remaining, split_late, windowed
 
 # Two files in order of time with a little disorder, an idle plug, nulls; one row comes far too late.
@@ -83,7 +83,8 @@ def test_a_stream_and_what_remains_are_the_answer(files: Files) -> None:
     """Late rows go aside; the watermark finishes windows exactly, also those of idle plugs; the rest is in the checkpoint."""
     aggregates = {"peak": wr.Max("load"), "n": wr.Count(), "first": wr.First("id")}
     query = wr.Query("plug", window=TIME, aggregates=aggregates, late="side")
-    progress = files.run(windowed(files.stream(), query, buckets=3), "side")
+    frozen = windowed(files.stream(), query, buckets=3, idle=wr.Idle("0s", cohort=1))
+    progress = files.run(frozen, "side")
     data = on_time(files.rows())
     expected = wr.aggregate(data, query)
     bound = query.bind(data.schema)
@@ -106,6 +107,7 @@ def test_a_stream_and_what_remains_are_the_answer(files: Files) -> None:
     metrics = [next(iter(each["observedMetrics"].values())) for each in progress]
     assert sum(each.windows or 0 for each in metrics) == finished.num_rows
     assert sum(each.late_rows or 0 for each in metrics) == 1
+    assert sum(each.freezes or 0 for each in metrics) > sum(each.thaws or 0 for each in metrics) > 0
 
 
 def test_all_windows_stream(files: Files) -> None:
@@ -136,6 +138,30 @@ def test_all_windows_stream(files: Files) -> None:
         assert query.bind(data.schema).sort(pa.concat_tables([got, rest])).equals(expected), name
 
 
+def test_workers_compute_the_windows_that_a_stateful_task_has_found(files: Files) -> None:
+    aggregates = {"f": wr.Apply(discounted, ["load", "id"]), "middle": wr.Median("load"), "n": wr.Count()}
+    query = wr.Query("plug", window=wr.SlideByTuple("9s", 4), aggregates=aggregates, late="side")
+    progress = files.run(windowed(files.stream(), query, buckets=2, workers=2), "workers")
+    data = on_time(files.rows())
+    expected = wr.aggregate(data, query)
+    windows, late = split_late(files.written("workers"))
+    assert [row.id for row in late.collect()] == [301]
+    got = windows.toArrow().cast(expected.schema)
+    metrics = [next(iter(each["observedMetrics"].values())) for each in progress]
+    assert sum(each.windows or 0 for each in metrics) == got.num_rows
+    # The state is that of a stream without workers, so all that reads it still does.
+    rest = remaining(files.stream(), query, files.checkpoint("workers")).toArrow().cast(expected.schema)
+    assert query.bind(data.schema).sort(pa.concat_tables([got, rest])).equals(expected)
+
+
+def discounted(load: Any, id: Any) -> Any:
+    """Older rows count for less, so order matters."""
+    result = 0.0
+    for i in range(len(load)):
+        result = 0.5 * result + load[i] + id[i]
+    return result
+
+
 def at_most_nine(result: Any) -> bool:
     return bool(result.n < 9)
 
@@ -145,6 +171,14 @@ def test_a_checkpoint_belongs_to_its_query(files: Files) -> None:
     files.run(windowed(files.stream(), query), "own")
     files.add(files.spark.sql(FILES.format(first=400, last=500)))
     other = wr.Query("plug", window=wr.TimeWindow("20s", "1s"), aggregates={"n": wr.Count()})
+    place = files.checkpoint("own")
+    windowed(files.stream(), query, checkpoint=place)
+    windowed(files.stream(), query, checkpoint=str(files.folder / "nowhere"))
+    with pytest.raises(FingerprintMismatch, match=r"window was .*10s.* and is .*20s") as told:
+        windowed(files.stream(), other, checkpoint=place)
+    assert len(str(told.value).splitlines()) < 10
+    with pytest.raises(FingerprintMismatch, match=r"buckets=16.*buckets=5"):
+        windowed(files.stream(), query, buckets=5, checkpoint=place)
     for refused, why in [
         (windowed(files.stream(), other), "FingerprintMismatch.*window was .*10s.* and is .*20s"),
         (windowed(files.stream(), query, buckets=5), "FingerprintMismatch.*buckets=16.*buckets=5"),
@@ -166,6 +200,10 @@ def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:
         windowed(files.stream(), wr.Query("plug", window=TIME, aggregates={"late": wr.Count()}, late="side"))
     with pytest.raises(QueryError, match="buckets"):
         windowed(files.stream(), query, buckets=0)
+    with pytest.raises(QueryError, match="Apply or Median"):
+        windowed(files.stream(), query, workers=2)
+    with pytest.raises(QueryError, match="parallel="):
+        windowed(files.rows(), query, workers=2)
     with pytest.raises(QueryError, match=r"output_mode is 'complete'.*append"):
         windowed(files.stream(), query, output_mode="complete")
 
@@ -175,14 +213,14 @@ def test_pushed_down_slices_stream(files: Files) -> None:
     aggregates = {"peak": wr.Max("load"), "n": wr.Count(), "total": wr.Sum("id")}
     windows = [TIME, wr.TimeWindow("7s", "3s", "500ms")]
     query = wr.Query("plug", window=windows, aggregates=aggregates)
-    files.run(windowed(files.stream(), query, pushdown=True), "slices")
+    files.run(windowed(files.stream(), query, push_down=True), "slices")
     data = (
         files.rows().orderBy("ts", "id").toArrow()
     )  # by Spark's rule the late row is not late: its slice comes with the second file's
     expected = final(wr.aggregate(data, query), data)
     got = query.bind(data.schema).sort(files.written("slices").toArrow().cast(expected.schema))
     assert got.equals(expected)
-    with pytest.raises(QueryError, match="pushdown=True in a stream"):
+    with pytest.raises(QueryError, match="push_down=True: in a stream"):
         windowed(
-            files.stream(), wr.Query("plug", window=TIME, aggregates=aggregates, late="side"), pushdown=True
+            files.stream(), wr.Query("plug", window=TIME, aggregates=aggregates, late="side"), push_down=True
         )

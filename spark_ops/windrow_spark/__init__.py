@@ -1,18 +1,27 @@
-"""windrow on PySpark: a DataFrame in, a DataFrame of finished windows out."""
+"""windrow on PySpark: a DataFrame in, a DataFrame of finished windows out.
 
-from windrow_spark.checkpoints import inspect_state, remaining
-from windrow_spark.cluster import library_archive, prepare, session_conf
-from windrow_spark.frames import windowed
-from windrow_spark.metrics import Measured, Metrics
-from windrow_spark.progress import progress
-from windrow_spark.sql import register
-from windrow_spark.streaming import split_late
+Names are loaded when they are used, because workers that only pack rows import a part of this package.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from windrow_spark.checkpoints import inspect_state, remaining
+    from windrow_spark.cluster import library_archive, prepare, session_conf
+    from windrow_spark.frames import windowed
+    from windrow_spark.metrics import Measured, Metrics
+    from windrow_spark.pipelines import pipelined
+    from windrow_spark.progress_line import progress
+    from windrow_spark.sql import register
+    from windrow_spark.streaming import split_late
 
 __all__ = [
     "Measured",
     "Metrics",
     "inspect_state",
     "library_archive",
+    "pipelined",
     "prepare",
     "progress",
     "register",
@@ -21,3 +30,21 @@ __all__ = [
     "split_late",
     "windowed",
 ]
+
+_MODULES = {
+    "checkpoints": ("inspect_state", "remaining"),
+    "cluster": ("library_archive", "prepare", "session_conf"),
+    "frames": ("windowed",),
+    "metrics": ("Measured", "Metrics"),
+    "pipelines": ("pipelined",),
+    "progress_line": ("progress",),
+    "sql": ("register",),
+    "streaming": ("split_late",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

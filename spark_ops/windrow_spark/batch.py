@@ -1,8 +1,8 @@
-"""Batch: Spark shuffles and sorts, the operator slides.
+"""Batch: Spark shuffles and sorts, the operator computes the windows.
 
-Three plans give the same rows. *Rows*: every row goes to Python, sorted by key and time. *Slices*: Spark computes the
-partials of slices first (:mod:`windrow_spark.slices`). *Ranges*: the time of a key is cut into ranges that different
-tasks compute (:mod:`windrow_spark.ranges`).
+There are three ways, and all give the same rows. *Rows*: every row goes to Python, sorted by key and time. *Slices*:
+Spark computes the partials of slices first (:mod:`windrow_spark.slices`). *Ranges*: the time of a key is cut into
+ranges that different tasks compute (:mod:`windrow_spark.ranges`).
 """
 
 from __future__ import annotations
@@ -14,25 +14,28 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from windrow import Query
-from windrow_spark.schemas import Plan, as_spark_has
+from windrow_spark.arrow_types import as_spark_has
+from windrow_spark.schemas import FittedQuery
 from windrow_spark.sorted_rows import SortedRows
 
 Batches = Iterator[pa.RecordBatch]
 OUTPUT_ROWS = 1 << 16
 
 
-def by_rows(frame: Any, plan: Plan) -> Any:
-    """Windows of a batch DataFrame, every row through Python."""
-    rows = frame.select(*map(column, plan.schema.names))
-    return sorted_through(rows, plan.query.by, plan.query.time, task(plan.query, plan.schema), plan.output)
+def by_rows(frame: Any, fitted: FittedQuery) -> Any:
+    """The windows of a batch DataFrame; every row goes to Python."""
+    rows = frame.select(*map(column, fitted.schema.names))
+    return sorted_through(
+        rows, fitted.query.by, fitted.query.time, task(fitted.query, fitted.schema), fitted.output
+    )
 
 
 def sorted_through(
     frame: Any, by: Sequence[str], time: str, task: Any, output: Any, partitions: Any = None
 ) -> Any:
-    """The DataFrame through a task, sorted by keys and time, all rows of a key in one partition.
+    """What a task makes of a DataFrame sorted by keys and time, with all rows of a key in one partition.
 
-    Columns travel under numbers, since PySpark cannot send one whose name has a dot.
+    Columns travel under numbers, because PySpark cannot send a column whose name has a dot.
     """
     names = list(frame.columns)
     rows = frame.toDF(*(f"c{number}" for number in range(len(names))))
@@ -57,6 +60,6 @@ def task(query: Query, schema: pa.Schema, partials: pa.Schema | None = None) -> 
 
 
 def column(name: str) -> Any:
-    """The column of exactly this name, dots and all."""
+    """The column of exactly this name, which may hold dots and backticks."""
     escaped = name.replace("`", "``")
     return F.col(f"`{escaped}`")

@@ -1,6 +1,6 @@
-"""What a checkpoint holds: the windows that are still open, and a look into the state.
+"""What a checkpoint holds: the windows that are still open, and figures about the state.
 
-Both read the state of the last finished micro-batch with Spark's state reader. They change nothing, and the stream may go on.
+Both are read from the last finished micro-batch with Spark's state reader. Nothing is changed, and the stream may go on.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from windrow import Operator, Query
-from windrow.errors import StoreError
-from windrow.state.pages import HEADER, MemoryPages
+from windrow.errors import FingerprintMismatch, StoreError
+from windrow.storage import snapshot
+from windrow.storage.codec import decompress
+from windrow.storage.pages import HEADER, MemoryPages
+from windrow.storage.segments import Segments
+from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.batch import OUTPUT_ROWS
-from windrow_spark.buckets import HEADER_STATE, PAGES_STATE
-from windrow_spark.schemas import as_spark_has, plan
+from windrow_spark.buckets import HEADER_STATE, MARK, PAGES_STATE
+from windrow_spark.schemas import fit
 
 INSPECTED = (
     "bucket int, keys long, open_windows long, pages long, bytes long, watermark timestamp, late_rows long"
@@ -26,27 +30,51 @@ INSPECTED = (
 
 
 def remaining(frame: Any, query: Query, checkpoint: str) -> Any:
-    """The windows that were not final when a stream stopped, as a batch DataFrame: with them the answer is complete.
+    """The windows that were not final when a stream stopped, as a batch DataFrame. With them the result is complete.
 
     ``frame`` is the DataFrame that the stream read (only its columns matter), ``checkpoint`` the stream's checkpoint.
 
     >>> rest = remaining(rows, query, "/checkpoints/plugs")                        # doctest: +SKIP
     """
-    planned = plan(query, frame, all_columns=query.late == "side")
-    flushed = _per_bucket(lambda operator, _, __: operator.flush(), query, planned.schema)
-    return _pages(checkpoint, frame.sparkSession).mapInArrow(flushed, planned.output)
+    fitted = fit(query, frame, all_columns=query.late == "side")
+    flushed = _per_bucket(lambda operator, _, __: operator.flush(), query, fitted.schema)
+    return _pages(checkpoint, frame.sparkSession).mapInArrow(flushed, fitted.output)
 
 
 def inspect_state(checkpoint: str, query: Query | None = None, frame: Any = None) -> Any:
-    """The state in a checkpoint, bucket by bucket: pages and bytes; given the query and the rows' DataFrame, also its
-    keys, open windows, watermark and late rows."""
+    """The state in a checkpoint, bucket by bucket: pages and bytes.
+
+    Given the query and the rows' DataFrame, also keys, open windows, watermark and late rows.
+    """
     pages = _pages(checkpoint, SparkSession.active() if frame is None else frame.sparkSession)
     if query is None or frame is None:
         return pages.groupBy("bucket").agg(
             F.count("*").alias("pages"), F.sum(F.length("page")).cast("long").alias("bytes")
         )
-    planned = plan(query, frame, all_columns=query.late == "side")
-    return pages.mapInArrow(_per_bucket(_facts, query, planned.schema), INSPECTED)
+    fitted = fit(query, frame, all_columns=query.late == "side")
+    return pages.mapInArrow(_per_bucket(_facts, query, fitted.schema), INSPECTED)
+
+
+def check_checkpoint(spark: Any, query: Query, checkpoint: str, buckets: int) -> None:
+    """Refuse a query, or a number of buckets, that the state in a checkpoint was not written with.
+
+    Reads the header of one bucket with two small jobs. A checkpoint without state, or that is not there, fits every query.
+    """
+    try:
+        header, mark = (_state(name, checkpoint, spark).limit(1).collect() for name in (HEADER_STATE, MARK))
+    except PySparkException:
+        return
+    if mark and mark[0].value.buckets != buckets:
+        raise FingerprintMismatch.of_buckets(mark[0].value.buckets, buckets)
+    if header:
+        pages = MemoryPages()
+        pages.commit({HEADER: bytes(header[0].value.page)}, [])
+        found = Segments(pages).get([HEADER])
+        snapshot.read(decompress(found[HEADER]), query.fingerprint, query.described)
+
+
+def _state(name: str, checkpoint: str, spark: SparkSession) -> Any:
+    return spark.read.format("statestore").option("stateVarName", name).load(checkpoint)
 
 
 def _facts(operator: Operator, bucket: int, pages: MemoryPages) -> pa.Table:
@@ -70,12 +98,8 @@ def _facts(operator: Operator, bucket: int, pages: MemoryPages) -> pa.Table:
 
 def _pages(checkpoint: str, spark: SparkSession) -> Any:
     """All pages of all buckets, those of a bucket next to each other."""
-
-    def states(name: str) -> Any:
-        return spark.read.format("statestore").option("stateVarName", name).load(checkpoint)
-
     try:
-        header, pages = states(HEADER_STATE), states(PAGES_STATE)
+        header, pages = (_state(name, checkpoint, spark) for name in (HEADER_STATE, PAGES_STATE))
     except PySparkException as cause:
         raise StoreError(
             f"{checkpoint!r} has no state of a windrow stream ({str(cause).splitlines()[0]}); "
@@ -90,14 +114,14 @@ def _pages(checkpoint: str, spark: SparkSession) -> Any:
 
 
 def _per_bucket(
-    answer: Callable[[Operator, int, MemoryPages], pa.Table], query: Query, schema: pa.Schema
+    result_of: Callable[[Operator, int, MemoryPages], pa.Table], query: Query, schema: pa.Schema
 ) -> Any:
-    def answers(batches: Any) -> Any:
+    def results(batches: Any) -> Any:
         bucket, pages = None, MemoryPages()
 
         def finished() -> Any:
             if bucket is not None:
-                table = answer(Operator.open(query, schema, pages), bucket, pages)
+                table = result_of(Operator.open(query, schema, Segments(pages)), bucket, pages)
                 yield from as_spark_has(table).combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
         for batch in batches:
@@ -108,4 +132,4 @@ def _per_bucket(
                 pages.commit({name: page}, [])
         yield from finished()
 
-    return answers
+    return results

@@ -1,4 +1,4 @@
-"""Sessions and clusters: the settings that streams need, and the library on the executors, in one line each."""
+"""Sessions and clusters: the settings that streams need, and this library on the executors."""
 
 from __future__ import annotations
 
@@ -11,30 +11,36 @@ from pyspark.sql import functions as F
 
 import windrow
 
+DAEMON, MODULE = "spark.python.daemon.module", "windrow_spark.daemon"
 _STATE_STORE = "spark.sql.streaming.stateStore."
+_STREAMS = {
+    f"{_STATE_STORE}providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE_STORE}rocksdb.changelogCheckpointing.enabled": "true",
+}
 
 
-def session_conf() -> dict[str, str]:
-    """Settings for streams: state in RocksDB, and only its changes in checkpoints.
+def session_conf(*, installed: bool = True) -> dict[str, str]:
+    """Settings for a session that is to be built: state in RocksDB, only its changes in checkpoints, warm Python workers.
+
+    With them Python workers fork from a process that has windrow imported and its kernels loaded. For that, the
+    executors need windrow installed. Say ``installed=False`` if they have not, and call :func:`prepare`.
 
     >>> for name, value in session_conf().items():                                  # doctest: +SKIP
     ...     builder = builder.config(name, value)
     """
-    return {
-        f"{_STATE_STORE}providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        f"{_STATE_STORE}rocksdb.changelogCheckpointing.enabled": "true",
-    }
+    return {**_STREAMS, **({DAEMON: MODULE} if installed else {})}
 
 
 def prepare(spark: Any) -> Any:
     """Make a session ready for windrow: settings for streams, and this library on all executors. Returns the session.
 
     Works for a classic session and through Spark Connect. On a cluster whose machines have windrow installed only the
-    settings are needed: ``session_conf()``.
+    settings are needed: ``session_conf()``. A session keeps the Python workers that it was built with: give
+    ``session_conf()`` to its builder for warm ones.
 
     >>> spark = prepare(SparkSession.builder.getOrCreate())                         # doctest: +SKIP
     """
-    for name, value in session_conf().items():
+    for name, value in _STREAMS.items():
         spark.conf.set(name, value)
     spark.addArtifacts(str(library_archive()), pyfile=True)
     return spark

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from windrow import Query
+from windrow import Idle, Query
+from windrow.durations import Duration
 from windrow.errors import QueryError
-from windrow.windows import TimeWindow
-from windrow_spark import batch, ranges, slices
-from windrow_spark.schemas import Plan, plan
+from windrow.query.slicing import PushDown, exact, obstacle, push_down_option, time_windows
+from windrow.query.worker_models import extents_of
+from windrow_spark import batch, ranges, slices, tumbling
+from windrow_spark.checkpoints import check_checkpoint
+from windrow_spark.schemas import FittedQuery, fit
 from windrow_spark.streaming import BUCKETS, check_stream, stream
 
 
@@ -16,70 +19,98 @@ def windowed(
     frame: Any,
     query: Query,
     *,
-    pushdown: bool | Literal["auto"] = "auto",
+    push_down: PushDown = "auto",
+    pushdown: PushDown | None = None,
     parallel: bool | int | Literal["auto"] = "auto",
     buckets: int = BUCKETS,
+    workers: int | None = None,
     output_mode: str = "append",
+    checkpoint: str | None = None,
+    idle: Idle | Duration | None = None,
 ) -> Any:
     """The windows of a batch or streaming DataFrame, as a DataFrame: keys…, window_start, window_end, aggregates….
 
-    ``pushdown``: let Spark compute slices in the JVM, so that only their partials go to Python. "auto" does so for time windows if every
-    aggregate has a SQL form that is as exact as ours; ``True`` also accepts Spark's rounding of floating-point sums.
-    A stream pushes down with ``True`` only: Spark then drops late rows by its own rule, when their slice is finished.
+    ``push_down``: let Spark compute slices in the JVM, so that only their partials go to Python. "auto" does so in a batch, for
+    time windows, if every aggregate has an SQL form that is as exact as ours, and the first rows, which a small job looks at, do
+    not each have a slice of their own. ``True`` does not look, and also accepts Spark's rounding of
+    floating-point sums. A stream pushes down only with ``True``: Spark then drops late rows by its own rule, when their slice
+    is finished. ``pushdown`` is another spelling of ``push_down``.
 
-    ``parallel`` (batch, time windows): cut the time of each key into ranges that different tasks compute. "auto" does so if the
-    query has no key, or if rows go to Python and one key has more of them than a core's share (a small job looks at some rows,
-    and only if it finds such a key, another one counts them all); a number is how many ranges.
+    ``parallel`` (batch, time windows): cut the time of each key into ranges that different tasks compute. A number is how many
+    ranges. "auto" does so if the query has no key, or if rows go to Python and one key has more of them than a core's share. To
+    find such a key, a small job looks at some rows; only if one stands out there, another job counts all rows.
 
-    ``buckets`` (streaming): into how many groups keys are hashed; a checkpoint is bound to it.
+    ``buckets`` (streaming): into how many groups keys are hashed. A checkpoint is bound to this number.
 
-    ``output_mode`` (streaming): the mode that ``writeStream`` will have, to be told here already that only "append" works.
+    ``workers`` (streaming, functions of whole windows such as ``Apply``): the stateful tasks only find the windows, and so
+    many other tasks compute them, also those of a single key. It may change when a stream is started again.
+
+    ``checkpoint`` (streaming): the ``checkpointLocation`` that ``writeStream`` will have. If its state was written by another query,
+    or with another number of buckets, that is an error here. Without it, the first micro-batch fails.
+
+    ``idle`` (streaming): for how long a key has to be silent until its windows are frozen; see :class:`windrow.Idle`.
+
+    ``output_mode`` (streaming): the mode that ``writeStream`` will have. Any other than "append" is refused here.
 
     >>> windowed(spark.table("loads"), query)                                       # doctest: +SKIP
     """
     side = frame.isStreaming and isinstance(query, Query) and query.late == "side"
-    planned = plan(query, frame, all_columns=side)
-    _check_options(pushdown, parallel)
-    if frame.isStreaming:
-        check_stream(frame, query, buckets, output_mode)
-        pushed = pushdown is True and _push_down(planned, pushdown, parallel)
-        if pushed and (query.late != "drop" or query.lateness or query.early):
-            raise QueryError(
-                "pushdown=True in a stream lets Spark decide what is late, so it needs late='drop', no lateness and no early results; "
-                "leave pushdown out, and rows go to Python"
-            )
-        return stream(frame, planned, buckets, pushdown=pushed)
-    if _push_down(planned, pushdown, parallel):
-        return slices.by_slices(frame, planned)
-    if _cut_time(frame, planned, parallel):
-        return ranges.by_ranges(frame, planned, parallel if type(parallel) is int else None)
-    return batch.by_rows(frame, planned)
-
-
-def _check_options(pushdown: object, parallel: object) -> None:
-    if pushdown not in (True, False, "auto"):
-        raise QueryError(f"pushdown has to be True, False or 'auto', not {pushdown!r}")
+    fitted = fit(query, frame, all_columns=side)
+    asked = push_down_option(push_down, pushdown)
     if parallel not in (True, False, "auto") and not (isinstance(parallel, int) and parallel > 0):
         raise QueryError(f"parallel has to be True, False, 'auto' or a number of ranges, not {parallel!r}")
+    _check_workers(fitted, workers, streaming=frame.isStreaming)
+    if frame.isStreaming:
+        check_stream(frame, query, buckets, output_mode)
+        if checkpoint is not None:
+            check_checkpoint(frame.sparkSession, query, checkpoint, buckets)
+        pushed = asked is True and _pushes_down(frame, fitted, True, stream=True)
+        return stream(frame, fitted, buckets, push_down=pushed, workers=workers, idle=Idle.of(idle))
+    Idle.of(idle)  # a batch has one watermark, at its end
+    if _pushes_down(frame, fitted, asked) and (asked is True or parallel in ("auto", False)):
+        if tumbling.spark_alone(fitted.bound):
+            return tumbling.by_groups(frame, fitted)
+        if asked is True or not slices.sparse(frame, fitted):
+            return slices.by_slices(frame, fitted)
+    if _cuts_time(frame, query, parallel):
+        return ranges.by_ranges(frame, fitted, parallel if type(parallel) is int else None)
+    return batch.by_rows(frame, fitted)
 
 
-def _push_down(planned: Plan, pushdown: bool | str, parallel: bool | int | str) -> bool:
-    if pushdown is False:
+def _check_workers(fitted: FittedQuery, workers: int | None, *, streaming: bool) -> None:
+    """Refuse workers that would have nothing to do."""
+    if workers is None:
+        return
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise QueryError(f"workers has to be a whole number from 1 on, not {workers!r}")
+    if not streaming:
+        raise QueryError("workers is for streams; in a batch, parallel= shares out the windows of a key")
+    extents_of(fitted.query, fitted.schema)
+
+
+def _pushes_down(frame: Any, fitted: FittedQuery, asked: PushDown, *, stream: bool = False) -> bool:
+    """Whether Spark computes the slices; an error if that was asked for and cannot be."""
+    if asked is False:
         return False
-    obstacle = slices.obstacle(planned.bound)
-    if pushdown is True:
-        if obstacle:
-            raise QueryError(f"pushdown=True: {obstacle}; leave pushdown out, and rows go to Python")
-        return True
-    return not obstacle and slices.exact(planned.bound) and parallel in ("auto", False)
+    reason = obstacle(fitted.bound, "spark", stream=stream)
+    if (
+        not reason
+        and fitted.bound.computed
+        and frame.sparkSession.conf.get("spark.sql.ansi.enabled") != "true"
+    ):
+        reason = (
+            "expressions and where= have the same values in Spark's SQL only with spark.sql.ansi.enabled=true"
+        )
+    if asked is True and reason:
+        raise QueryError(f"push_down=True: {reason}; leave push_down out, and rows go to Python")
+    return not reason and (asked is True or exact(fitted.bound))
 
 
-def _cut_time(frame: Any, planned: Plan, parallel: bool | int | str) -> bool:
-    query = planned.query
+def _cuts_time(frame: Any, query: Query, parallel: bool | int | Literal["auto"]) -> bool:
+    """Whether the time of each key is cut into ranges."""
     if parallel is False:
         return False
     if parallel == "auto":
-        sliceable = all(isinstance(window, TimeWindow) for _, window in query.windows)
-        return sliceable and (not query.by or ranges.has_hot_key(frame, query))
+        return bool(time_windows(query)) and (not query.by or ranges.has_hot_key(frame, query))
     ranges.longest(query)
     return True

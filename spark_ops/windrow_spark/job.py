@@ -1,13 +1,14 @@
 """`windrow run --engine spark`: a batch job over files, or Structured Streaming over a folder that grows.
 
-Spark reads Parquet itself. Other formats are first copied to Parquet by the reader of the in-process engine, so that a column has
-the same type on every engine; in a stream Spark reads CSV and JSON with the types of the first file.
+Spark reads Parquet itself. In a batch, other formats are first copied to Parquet by the reader of the in-process engine, so that
+a column has the same type on every engine. In a stream Spark reads CSV and JSON with the types of the first file.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,20 @@ import pyarrow as pa
 from pyarrow import dataset, parquet
 from pyspark.sql import functions as F
 
-from windrow.cli.files import Rows, files_in, format_of, open_rows
+from windrow import Query
+from windrow.cli.files import RowSource, files_in, format_of, open_rows
 from windrow.cli.job import Done, Job, Progress
 from windrow.cli.refusals import Refusal
 from windrow.errors import EngineError
 from windrow_spark import Measured, Metrics, remaining, split_late, windowed
 from windrow_spark.schemas import spark_schema
 from windrow_spark.session import local_session
+from windrow_spark.slices import microseconds
 
 
 def run(job: Job, progress: Progress) -> Done:
-    """Compute the windows on `local[*]` and write them, in the order of every answer."""
-    rows = None if job.watch else open_rows(job.source, job.form)
+    """Compute the windows on `local[*]` and write them, in the order of every result."""
+    rows = None if job.watch else open_rows(job.source, job.form, job.memory_bytes)
     if rows is not None:
         job.query.bind(rows.schema)
     with tempfile.TemporaryDirectory(prefix="windrow-") as folder:
@@ -38,7 +41,7 @@ def run(job: Job, progress: Progress) -> Done:
             return _stream(job, progress, spark, work)
 
 
-def _batch(job: Job, progress: Progress, spark: Any, rows: Rows, work: Path) -> Done:
+def _batch(job: Job, progress: Progress, spark: Any, rows: RowSource, work: Path) -> Done:
     if job.delay is not None:
         raise Refusal(
             "--delay is for streams: with --engine spark it goes with --watch; leave it out, and no row is late"
@@ -67,12 +70,15 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
     if form == "arrow":
         raise Refusal("Spark's file source does not read Arrow files; use Parquet, or --engine local")
     job.query.bind(schema)
+    if job.query.time_unit is not None and job.query.late == "side":
+        raise Refusal(
+            "late='side' and time_unit do not go together with --engine spark --watch; use --engine local"
+        )
+    query = replace(job.query, time_unit=None)
     reader = spark.readStream.schema(spark_schema(schema)).option("header", "true")
     reader = reader.option("pathGlobFilter", "[!._]*")
     frame = reader.format({"jsonl": "json"}.get(form, form)).load(str(folder.absolute()))
-    frame = _timed(frame, job.query.time, schema).withWatermark(
-        job.query.time, f"{job.delay_us or 0} microseconds"
-    )
+    frame = _timed(frame, job.query, schema).withWatermark(query.time, f"{job.delay_us or 0} microseconds")
     late = 0
 
     def tell(batch: Measured) -> None:
@@ -82,7 +88,7 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
 
     listener = Metrics(tell)
     spark.streams.addListener(listener)
-    windows = windowed(frame, job.query)
+    windows = windowed(frame, query)
     stream = (
         windows.writeStream.format("parquet")
         .option("path", str(work / "windows"))
@@ -92,7 +98,7 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
     progress.say("watching with Spark")
     _until_idle(stream, progress, job.idle_seconds)
     progress.say("the last windows")
-    remaining(frame, job.query, str(work / "checkpoint")).write.parquet(str(work / "last"))
+    remaining(frame, query, str(work / "checkpoint")).write.parquet(str(work / "last"))
     spark.streams.removeListener(listener)  # after the last report has come
     if job.query.late != "side":
         return _written(job, progress, schema, [work / "windows", work / "last"], progress.rows, late)
@@ -103,11 +109,14 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
     return _written(job, progress, schema, folders, progress.rows, late, work / "late")
 
 
-def _timed(frame: Any, time: str, schema: pa.Schema) -> Any:
-    """Spark's watermarks need instants: times without a zone, and microseconds, are taken to be UTC; the answer gets its own type back."""
-    kind = schema.field(time).type
-    if pa.types.is_integer(kind):
-        return frame.withColumn(time, F.timestamp_micros(time))
+def _timed(frame: Any, query: Query, schema: pa.Schema) -> Any:
+    """The frame with its time as an instant, which Spark's watermarks need. Times without a zone, and microseconds, are in UTC.
+
+    The windows get the original type back when they are written.
+    """
+    time, kind = query.time, schema.field(query.time).type
+    if not pa.types.is_timestamp(kind):
+        return frame.withColumn(time, F.timestamp_micros(microseconds(F.col(time), kind, query.time_unit)))
     if kind.tz is None:
         return frame.withColumn(time, F.col(time).cast("timestamp"))  # the session is in UTC
     return frame
@@ -121,11 +130,11 @@ def _first_schema(job: Job, folder: Path, progress: Progress) -> pa.Schema:
         if job.idle_seconds is not None and time.monotonic() - began >= job.idle_seconds:
             raise Refusal(f"no file has come to {folder}; expected names such as rows-001.parquet")
         time.sleep(0.25)
-    return open_rows(str(files[0]), job.form).schema
+    return open_rows(str(files[0]), job.form, job.memory_bytes).schema
 
 
 def _until_idle(stream: Any, progress: Progress, idle: float | None) -> None:
-    """Until Ctrl-C, or until no row has come for so long; what is there is finished first."""
+    """Wait for Ctrl-C, or until no row has come for so long; then finish what is there."""
     rows, since = progress.rows, time.monotonic()
     try:
         while stream.isActive and (idle is None or time.monotonic() - since < idle):
@@ -141,7 +150,7 @@ def _until_idle(stream: Any, progress: Progress, idle: float | None) -> None:
         raise EngineError(f"the stream has stopped: {str(error).splitlines()[0]}")
 
 
-def _copied(rows: Rows, place: Path) -> int:
+def _copied(rows: RowSource, place: Path) -> int:
     count = 0
     with parquet.ParquetWriter(place, rows.schema) as out:
         for batch in rows:
@@ -159,7 +168,7 @@ def _written(
     late_rows: int = 0,
     late_folder: Path | None = None,
 ) -> Done:
-    """Spark's files as one answer: in order, with the types that every engine gives."""
+    """Write the windows of Spark's files in order, with the types that every engine gives."""
     progress.say("writing")
     bound = job.query.bind(schema)
     windows = pa.concat_tables([_read(folder, bound.output_schema) for folder in folders])
@@ -171,7 +180,7 @@ def _written(
 
 
 def _read(folder: Path, schema: pa.Schema) -> pa.Table:
-    """What Spark has written, with other types: its own of times is one for all."""
+    """What Spark has written, with the types of a schema. Spark has only one type for times."""
     if not any(folder.glob("*.parquet")):
         return schema.empty_table()
     table = dataset.dataset(folder, format="parquet", partitioning=None).to_table().select(schema.names)

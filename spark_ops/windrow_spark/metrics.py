@@ -1,4 +1,4 @@
-"""What streams do, micro-batch by micro-batch: windows, late rows, pages and bytes of state, time to compile.
+"""Figures of streams, for each micro-batch: windows, late rows, pages and bytes of state, time to compile.
 
 >>> listener = Metrics()
 >>> spark.streams.addListener(listener)                                             # doctest: +SKIP
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql.streaming import StreamingQueryListener
 
+from windrow.columns.times import instant
 from windrow_spark.streaming import METRICS
 
 
@@ -30,10 +32,16 @@ class Measured:
     bytes_written: int
     """What the operators wrote to the state store: new slices, not whole windows."""
     compile_seconds: float
-    """How long workers compiled, all together; only when they are new."""
+    """The seconds that all workers spent compiling; only new workers compile."""
     state_rows: int
     state_bytes: int
     seconds: float
+    watermark: int | None = None
+    """The watermark of the micro-batch, in microseconds since 1970; ``None`` before there is one."""
+    cold_keys: int = 0
+    """Keys whose windows are frozen, in the buckets that had rows or windows in this micro-batch."""
+    freezes: int = 0
+    thaws: int = 0
 
     def __str__(self) -> str:
         return (
@@ -44,7 +52,7 @@ class Measured:
 
 
 class Metrics(StreamingQueryListener):
-    """Collects what each micro-batch of windrow did; ``tell`` is called with each, ``print`` shows a line."""
+    """Collects the figures of each micro-batch. ``tell`` is called with each; ``print`` as ``tell`` shows a line."""
 
     def __init__(self, tell: Callable[[Measured], None] | None = None) -> None:
         self.batches: list[Measured] = []
@@ -74,6 +82,10 @@ class Metrics(StreamingQueryListener):
                     state_rows=sum(each.numRowsTotal for each in operators),
                     state_bytes=sum(each.memoryUsedBytes for each in operators),
                     seconds=progress.durationMs.get("triggerExecution", 0) / 1000,
+                    watermark=_micros((progress.eventTime or {}).get("watermark")),
+                    cold_keys=found["cold_keys"] or 0,
+                    freezes=found["freezes"] or 0,
+                    thaws=found["thaws"] or 0,
                 )
                 self.batches.append(measured)
                 if self.tell is not None:
@@ -84,3 +96,9 @@ class Metrics(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:
         pass
+
+
+def _micros(watermark: str | None) -> int | None:
+    """Spark's watermark, a text in UTC. Before the first one, it is 1970."""
+    found = 0 if watermark is None else instant(datetime.fromisoformat(watermark))
+    return found or None

@@ -1,4 +1,4 @@
-"""Does Spark start here, and run Python? `python -m windrow_spark.probe` says so, or fails."""
+"""Check that Spark starts here and runs Python: `python -m windrow_spark.probe` says so, or fails."""
 
 from __future__ import annotations
 

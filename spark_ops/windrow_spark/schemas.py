@@ -1,4 +1,4 @@
-"""What Spark's columns are in Arrow, and a query checked against them before any job starts.
+"""The Arrow types of Spark's columns, and a query checked against them before any job starts.
 
 >>> from pyspark.sql.types import StructField, StructType, StringType, TimestampType
 >>> arrow_schema(StructType([StructField("plug", StringType()), StructField("ts", TimestampType())]))
@@ -18,12 +18,13 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_type
 
 from windrow import Query
-from windrow.bound import BoundQuery
 from windrow.errors import ColumnError, QueryError
-from windrow.windows import DeltaWindow
+from windrow.query.bound import BoundQuery
+from windrow.query.slicing import columns_sent
+from windrow_spark.arrow_types import spark_has
 
-# Spark sends a TimestampType as microseconds under the session's time zone. The zone is display only, so inside
-# windrow it is always UTC: answers and state do not depend on a session's setting.
+# Spark sends a TimestampType as microseconds with the session's time zone. The zone is only for display. Inside
+# windrow it is always UTC, so that results and state do not depend on a setting of the session.
 _ARROW: dict[type, pa.DataType] = {
     spark_types.BooleanType: pa.bool_(),
     spark_types.ByteType: pa.int8(),
@@ -44,45 +45,38 @@ _ARROW: dict[type, pa.DataType] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class FittedQuery:
     """A query that fits a DataFrame: the columns it reads and the columns it gives, in both type systems."""
 
     query: Query
     schema: pa.Schema
-    """Of the columns that the query reads."""
+    """The columns that go to Python."""
     bound: BoundQuery
     output: spark_types.StructType
 
 
-def plan(query: Query, frame: Any, *, all_columns: bool = False) -> Plan:
-    """Check a query against a DataFrame; every mistake that can be seen without running a job is an error here."""
+def fit(query: Query, frame: Any, *, all_columns: bool = False) -> FittedQuery:
+    """Check a query against a DataFrame. Every mistake that shows without running a job is an error here.
+
+    With ``all_columns`` all columns go to Python, otherwise those that the query reads.
+    """
     if not isinstance(query, Query):
         raise QueryError(f"windowed() needs a windrow.Query, not {type(query).__name__}")
-    return plan_of(query, frame.schema, all_columns=all_columns)
+    return fit_columns(query, frame.schema, all_columns=all_columns)
 
 
-def plan_of(query: Query, columns: spark_types.StructType, *, all_columns: bool = False) -> Plan:
-    """As :func:`plan`, for a schema."""
-    read = columns.names if all_columns else columns_read(query)
-    full = arrow_schema(columns, needed=read)
-    query.bind(full)  # so that a missing column is reported beside all columns there are
-    schema = pa.schema([full.field(name) for name in read])
+def fit_columns(query: Query, columns: spark_types.StructType, *, all_columns: bool = False) -> FittedQuery:
+    """As :func:`fit`, for the columns of a DataFrame."""
+    sent = columns.names if all_columns else columns_sent(query, columns.names)
+    full = arrow_schema(columns, needed=sent)
+    query.bind(full)  # so that the error about a missing column can name all columns that there are
+    schema = pa.schema([full.field(name) for name in sent])
     bound = query.bind(schema)
-    return Plan(query, schema, bound, spark_schema(bound.output_schema))
-
-
-def columns_read(query: Query) -> list[str]:
-    """The columns that a query reads, each once."""
-    names = [*query.by, query.time]
-    for aggregate in query.aggregates.values():
-        names += aggregate.columns
-    if isinstance(query.window, DeltaWindow):
-        names.append(query.window.attribute)
-    return list(dict.fromkeys(names))
+    return FittedQuery(query, schema, bound, spark_schema(bound.output_schema))
 
 
 def arrow_schema(columns: spark_types.StructType, needed: Iterable[str] | None = None) -> pa.Schema:
-    """The Arrow schema of Spark columns. A type that Arrow has not is an error only if the column is needed."""
+    """The Arrow schema of Spark columns. A type that Arrow lacks is an error only if the column is needed."""
     wanted = set(columns.names if needed is None else needed)
     return pa.schema([(field.name, _arrow_field(field, field.name in wanted)) for field in columns])
 
@@ -92,35 +86,13 @@ def spark_schema(schema: pa.Schema) -> spark_types.StructType:
     fields = []
     for field in schema:
         try:
-            spark_type = from_arrow_type(_spark_has(field.type), True)
+            spark_type = from_arrow_type(spark_has(field.type), True)
         except PySparkException:
             raise ColumnError(
                 f"output column {field.name!r} would be a {field.type}, which Spark does not have; cast its input"
             ) from None
         fields.append(spark_types.StructField(field.name, spark_type))
     return spark_types.StructType(fields)
-
-
-def as_spark_has(table: pa.Table) -> pa.Table:
-    """The table with the Arrow types that Spark reads."""
-    fields = [pa.field(field.name, _spark_has(field.type)) for field in table.schema]
-    return table.cast(pa.schema(fields))
-
-
-def _spark_has(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_duration(type_):
-        return pa.duration("us")
-    if pa.types.is_uint64(type_):
-        return pa.decimal128(20, 0)
-    if pa.types.is_unsigned_integer(type_):
-        return pa.int64()
-    if pa.types.is_float16(type_):
-        return pa.float32()
-    if pa.types.is_list(type_):
-        return pa.list_(pa.field("element", _spark_has(type_.value_type)))
-    if pa.types.is_struct(type_):
-        return pa.struct([pa.field(field.name, _spark_has(field.type)) for field in type_])
-    return type_
 
 
 def _arrow_field(field: spark_types.StructField, needed: bool) -> pa.DataType:

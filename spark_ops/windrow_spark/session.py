@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from windrow.errors import EngineError
 from windrow_spark.cluster import session_conf
 
+SHORT_JOB = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that lives for a minute: its time goes to starting and compiling, not to running compiled code."""
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+CHECKPOINT_FILES = tuple(
+    f"{_STREAMING}.{place}FileSystemBasedCheckpointFileManager" for place in ("checkpointing.", "")
+)
 QUIET = """\
 status = off
 rootLogger.level = error
@@ -26,9 +33,9 @@ appender.file.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
 
 @contextmanager
 def local_session(name: str, folder: Path, master: str = "local[*]") -> Iterator[Any]:
-    """A session in this process that keeps its files in a folder, and writes what it has to say to `spark.log` there.
+    """A session in this process that keeps its files in a folder, and logs to `spark.log` there.
 
-    If the process has a session already, that one is used, with its own settings, and goes on afterwards.
+    If the process has a session already, that one is used with its own settings, and is not stopped afterwards.
     """
     # Read when the JVM starts: its address, and the interpreter of the workers.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -48,7 +55,7 @@ def local_session(name: str, folder: Path, master: str = "local[*]") -> Iterator
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()} {SHORT_JOB}",
         "spark.local.dir": str((folder / "local").absolute()),
         "spark.sql.warehouse.dir": str((folder / "warehouse").absolute()),
         "spark.sql.session.timeZone": "UTC",
@@ -56,6 +63,7 @@ def local_session(name: str, folder: Path, master: str = "local[*]") -> Iterator
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",  # else stateful workers have a daemon of their own
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -65,15 +73,43 @@ def local_session(name: str, folder: Path, master: str = "local[*]") -> Iterator
     except PySparkException as error:
         why = str(error).splitlines()[0]
         raise EngineError(f"Spark does not start ({why}); windrow doctor looks for the reason") from error
+    _spare_processes(session)
+    _start_daemon(session)
     try:
         yield session
     finally:
         session.stop()
 
 
+def _spare_processes(session: Any) -> None:
+    """Write checkpoints with a class that starts no process for each file. Local files are renamed atomically by either."""
+    for place in CHECKPOINT_FILES:
+        try:
+            session._jvm.java.lang.Class.forName(place)
+        except Exception:  # this Spark has it elsewhere
+            continue
+        session.conf.set("spark.sql.streaming.checkpointFileManagerClass", place)
+        return
+
+
+def _start_daemon(session: Any) -> None:
+    """Let a small job start the Python daemon while the caller still plans. If it fails, the caller's own job tells why."""
+
+    def start() -> None:
+        with suppress(Exception):
+            session.range(1).mapInArrow(_nothing, "id long").collect()
+
+    Thread(target=start, daemon=True, name="windrow-daemon").start()
+
+
+def _nothing(batches: Iterator[Any]) -> Iterator[Any]:
+    for _ in batches:
+        yield from ()
+
+
 @contextmanager
 def _standard_error_in(log: Path) -> Iterator[None]:
-    """What the JVM and its Python workers print goes to a file: they inherit the descriptor at their start."""
+    """Send what the JVM and its Python workers print to a file; they inherit the descriptor when they start."""
     sys.stderr.flush()
     kept = os.dup(2)
     with log.open("ab") as file:

@@ -4,8 +4,12 @@
 
     rows ─ select + bucket ─ mapInArrow(pack) ─ groupBy(bucket).transformWithState ─ mapInArrow(unpack) ─ windows
 
-The watermark is that of ``df.withWatermark``. Spark tracks it where the rows enter; what is late is decided by windrow's operator,
-not by Spark's filter, so that late rows can be counted, applied, or handed back.
+With ``workers``, the stateful operator is an emitter, which gives batches of windows, and stateless tasks compute them::
+
+    … ─ groupBy(bucket).transformWithState ─ mapInArrow(scatter) ─ repartition(workers) ─ mapInArrow(computed) ─ windows
+
+The watermark is that of ``df.withWatermark``. Spark tracks it where the rows enter. Which rows are late is decided by windrow's
+operator, not by Spark's filter, so that late rows can be counted, applied, or handed back.
 """
 
 from __future__ import annotations
@@ -16,14 +20,16 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from windrow import Query
+from windrow import Idle, Query
 from windrow.errors import ColumnError, QueryError, TimeColumnError
-from windrow.windows import TimeWindow, pane
+from windrow.query.slicing import panes, time_windows
 from windrow_spark.batch import column
-from windrow_spark.buckets import FINISHED, Buckets
-from windrow_spark.packing import LATE, PACKED, pack, unpack
-from windrow_spark.schemas import Plan, spark_schema
+from windrow_spark.bucket_operators import BucketOperators
+from windrow_spark.buckets import FINISHED, BucketProcessor
+from windrow_spark.packing import LATE, PACKED, pack, scatter, unpack
+from windrow_spark.schemas import FittedQuery, spark_schema
 from windrow_spark.slices import partials, partials_schema
+from windrow_spark.workers import computed
 
 BUCKETS, MOST_BUCKETS = 16, 1 << 16
 METRICS = "windrow"
@@ -32,13 +38,24 @@ _SLICE = "__windrow_slice"
 _WATERMARK = "spark.watermarkDelayMs"
 
 
-def stream(frame: Any, plan: Plan, buckets: int, *, pushdown: bool = False) -> Any:
-    """Windows of a streaming DataFrame. With ``late="side"``, late rows come too, in the column ``late``."""
-    query = plan.query
-    if pushdown:
-        sent, sent_schema = _slices(frame, plan)
+def stream(
+    frame: Any,
+    fitted: FittedQuery,
+    buckets: int,
+    *,
+    push_down: bool = False,
+    workers: int | None = None,
+    idle: Idle | None = None,
+) -> Any:
+    """The windows of a streaming DataFrame. With ``late="side"``, late rows come too, in the column ``late``.
+
+    If a number of ``workers`` is given, the stateful operator only finds windows, and so many tasks compute them.
+    """
+    query = fitted.query
+    if push_down:
+        sent, sent_schema = _slices(frame, fitted)
     else:
-        sent, sent_schema = frame.select(*map(column, plan.schema.names)), plan.schema
+        sent, sent_schema = frame.select(*map(column, fitted.schema.names)), fitted.schema
     names = [f"c{number}" for number in range(len(sent_schema))]
     bucket = F.pmod(F.xxhash64(*map(column, query.by)), F.lit(buckets)) if query.by else F.lit(0)
     rows = sent.withColumn(BUCKET, bucket.cast("int")).toDF(*names, BUCKET)
@@ -46,7 +63,16 @@ def stream(frame: Any, plan: Plan, buckets: int, *, pushdown: bool = False) -> A
         rows.mapInArrow(pack(sent_schema), PACKED)
         .groupBy("bucket")
         .transformWithState(
-            Buckets(query, plan.schema, buckets, partials=pushdown),
+            BucketProcessor(
+                BucketOperators(
+                    query,
+                    fitted.schema,
+                    buckets,
+                    partials=push_down,
+                    emits=workers is not None,
+                    idle=idle,
+                )
+            ),
             outputStructType=FINISHED,
             outputMode="Append",
             timeMode="EventTime",
@@ -58,30 +84,33 @@ def stream(frame: Any, plan: Plan, buckets: int, *, pushdown: bool = False) -> A
             F.sum("pages").alias("pages_written"),
             F.sum("written").alias("bytes_written"),
             F.sum("compile_seconds").alias("compile_seconds"),
+            F.sum("cold_keys").alias("cold_keys"),
+            F.sum("freezes").alias("freezes"),
+            F.sum("thaws").alias("thaws"),
             F.count("*").alias("buckets"),
         )
     )
-    if query.late != "side":
-        return finished.select("windows").mapInArrow(unpack(plan.bound.output_schema), plan.output)
-    with_late = StructType([*plan.output.fields, StructField(LATE, spark_schema(plan.schema))])
-    return finished.select("windows", "late").mapInArrow(
-        unpack(plan.bound.output_schema, plan.schema), with_late
-    )
+    late = fitted.schema if query.late == "side" else None
+    packed = finished.select("windows") if late is None else finished.select("windows", "late")
+    extra = [] if late is None else [StructField(LATE, spark_schema(late))]
+    output = StructType([*fitted.output.fields, *extra])
+    if workers is None:
+        return packed.mapInArrow(unpack(fitted.bound.output_schema, late), output)
+    sent = packed.mapInArrow(scatter, packed.schema).repartition(workers)
+    return sent.mapInArrow(computed(query, fitted.schema, late), output)
 
 
-def _slices(frame: Any, plan: Plan) -> tuple[Any, pa.Schema]:
-    """Finished slices, which Spark computes in a stateful operator of its own, before ours in the same query."""
-    query = plan.query
-    windows = [window for _, window in query.windows if isinstance(window, TimeWindow)]
-    length = pane(windows)
-    offset = windows[0].offset % length
+def _slices(frame: Any, fitted: FittedQuery) -> tuple[Any, pa.Schema]:
+    """Finished slices. Spark computes them in a stateful operator of its own, which comes before ours in the same query."""
+    query = fitted.query
+    length, offset = panes(time_windows(query))
     cut = F.window(column(query.time), _text(length), _text(length), _text(offset)).alias(_SLICE)
     by = [column(name) for name in query.by]
-    slices = frame.groupBy(*by, cut).agg(*partials(plan.bound))
+    slices = frame.groupBy(*by, cut).agg(*partials(fitted.bound))
     start = F.unix_micros(F.col(f"{_SLICE}.start")).alias(query.time)
     rest = [column(name) for name in slices.columns[len(by) + 1 :]]
     sent = slices.select(*by, start, *rest)
-    return sent, partials_schema(plan, sent)
+    return sent, partials_schema(fitted, sent)
 
 
 def _text(microseconds: int) -> str:
@@ -89,23 +118,23 @@ def _text(microseconds: int) -> str:
 
 
 def split_late(frame: Any) -> tuple[Any, Any]:
-    """The answer of a streaming query with ``late="side"`` as two DataFrames: its windows, and its late rows.
+    """The result of a streaming query with ``late="side"`` as two DataFrames: its windows, and its late rows.
 
-    One query has one state, so both have to come out of one sink: use this in ``foreachBatch``, or on what the sink has written.
+    One query has one state, so both come out of one sink. Use this in ``foreachBatch``, or on what the sink has written.
 
     >>> def write(frame, batch):                                                    # doctest: +SKIP
     ...     windows, late = split_late(frame)
     """
     if LATE not in frame.columns:
         raise QueryError(
-            "split_late() needs the answer of a streaming query with late=\"side\"; this has no column 'late'"
+            "split_late() needs the result of a streaming query with late=\"side\"; this has no column 'late'"
         )
     windows = frame.filter(F.col(LATE).isNull()).drop(LATE)
     return windows, frame.filter(F.col(LATE).isNotNull()).select(f"{LATE}.*")
 
 
 def check_stream(frame: Any, query: Query, buckets: int, output_mode: str = "append") -> None:
-    """Refuse what Spark would run without complaint, or fail on only when the job runs."""
+    """Refuse what Spark would accept, or would refuse only when the job runs."""
     if str(output_mode).lower() != "append":
         raise QueryError(
             f"output_mode is {output_mode!r}; windows of a stream come in mode 'append', each when it is final. "
@@ -121,6 +150,11 @@ def check_stream(frame: Any, query: Query, buckets: int, output_mode: str = "app
     time = fields.get(query.time)
     if time is None:
         raise ColumnError.unknown(query.time, "time", fields)
+    if query.time_unit is not None:
+        raise TimeColumnError(
+            f"a stream needs its time column {query.time!r} as a timestamp, because Spark's watermarks do; make it one "
+            f"(F.timestamp_seconds, F.timestamp_millis or F.timestamp_micros) and leave time_unit out"
+        )
     if _WATERMARK not in (time.metadata or {}):
         others = [name for name, field in fields.items() if _WATERMARK in (field.metadata or {})]
         where = f"; its watermark is on {others[0]!r}" if others else ""

@@ -1,0 +1,186 @@
+"""``pipelined(updates, changes)``: the streams of a space, and the changes of its graph, in one Spark query.
+
+::
+
+    updates ─┐
+             ├─ rows of one form ─ mapInArrow(pack) ─ groupBy(space).transformWithState ─ mapInArrow(unpack) ─ emitted updates
+    changes ─┘
+
+A change is a row as an update is. So a composite that somebody puts is there from the next micro-batch on, and graph,
+values and windows are in one checkpoint. The whole tree of an update, at whatever depth, runs in one micro-batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from windrow.errors import ColumnError, TimeColumnError
+from windrow.pipelines.engine import OUTPUT, ROWS, Options, Settings, feed
+from windrow_spark.arrow_types import as_spark_has
+from windrow_spark.batch import column
+from windrow_spark.buckets import BucketProcessor
+from windrow_spark.packing import PACKED_BY_NAME, pack, unpack_named
+from windrow_spark.schemas import spark_schema
+from windrow_spark.space_runtimes import OUT, SpaceRuntimes
+
+SPACE = "space"
+_WATERMARK = "spark.watermarkDelayMs"
+_NOT_CHANNELS = (SPACE, "stream", "ts", "sequence")
+
+
+def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: Unpack[Options]) -> Any:
+    """The updates that all streams emit, as a DataFrame: ``stream``, ``ts``, ``sequence``, ``values`` (JSON).
+
+    ``updates`` has the columns ``stream``, ``ts``, and ``values``, a JSON object of channels; instead of ``values``, every
+    other column may be a channel. ``sequence`` tells updates of one source with equal times apart; without it, the second of them is
+    taken for a repetition. ``changes`` has the columns of :data:`windrow.pipelines.CHANGES`. Both are streaming DataFrames, or
+    both are batches. With a column ``space`` in both, each space has its own graph, and the result has that column too.
+
+    A stream needs a watermark on the ``ts`` of ``updates``. With ``order="event"``, updates and changes wait for it and run
+    by (ts, sequence); with ``"arrival"``, they run in the micro-batch in which they come. ``sinks`` are names that composites
+    may send to; then the result has the column ``sink``. With ``reports``, rows of what failed, was refused or came late come
+    too, told apart by the column ``kind``, with a ``message``. ``functions``, ``quotas``, ``allow`` and ``late`` are those of
+    :class:`windrow.pipelines.Runtime`.
+
+    >>> pipelined(updates.withWatermark("ts", "2 seconds"), changes)                # doctest: +SKIP
+    """
+    settings = Settings.of(options)
+    if updates.isStreaming != changes.isStreaming:
+        raise ColumnError(
+            "updates and changes have to be both streaming DataFrames, or both batches; read the other one with readStream too"
+        )
+    spaces = SPACE in updates.columns
+    if spaces != (SPACE in changes.columns):
+        raise ColumnError("either both updates and changes have the column 'space', or none of them")
+    numbers = not _is_timestamp(updates, "ts", "updates")
+    rows = _updates(updates, spaces).unionByName(_changes(changes, spaces))
+    if updates.isStreaming:
+        _check_watermark(updates)
+        found = _stream(rows, settings)
+    else:
+        found = rows.groupBy(SPACE).applyInArrow(_batch(settings), spark_schema(_OUT))
+    return _shown(found, spaces=spaces, sinks=bool(settings.sinks), reports=reports, numbers=numbers)
+
+
+_OUT = pa.schema([*OUTPUT, (SPACE, pa.string())])
+
+
+def _stream(rows: Any, settings: Settings) -> Any:
+    named = rows.select(*map(column, ROWS.names), column(SPACE))
+    stepped = (
+        named.mapInArrow(pack(ROWS), PACKED_BY_NAME)
+        .groupBy("bucket")
+        .transformWithState(
+            BucketProcessor(SpaceRuntimes(settings)),
+            outputStructType=OUT,
+            outputMode="Append",
+            timeMode="EventTime",
+        )
+        .observe(
+            "windrow pipelines",
+            F.sum("emitted").alias("emitted"),
+            F.sum("reported").alias("reported"),
+            F.count("*").alias("spaces"),
+        )
+    )
+    return stepped.select("rows", SPACE).mapInArrow(unpack_named(OUTPUT, SPACE), spark_schema(_OUT))
+
+
+def _batch(settings: Settings) -> Any:
+    """All updates and changes of a space, by (ts, sequence)."""
+
+    def run(rows: pa.Table) -> pa.Table:
+        space = rows.column(SPACE)[0]
+        sorted_rows = rows.sort_by([("ts", "ascending"), ("sequence", "ascending")])
+        runtime = settings.open(None)
+        parts = [feed(runtime, sorted_rows.select(ROWS.names).cast(ROWS), None), feed(runtime, None, _END)]
+        found = as_spark_has(pa.concat_tables(parts))
+        return found.append_column(SPACE, pa.repeat(space, found.num_rows))
+
+    return run
+
+
+_END = 1 << 61
+"""The watermark after the last update."""
+
+
+def _updates(frame: Any, spaces: bool) -> Any:
+    names = set(frame.columns)
+    for name in ("stream", "ts"):
+        if name not in names:
+            raise ColumnError.unknown(name, "updates", frame.columns)
+    if "values" in names:
+        text = column("values").cast("string")
+    else:
+        text = F.to_json(F.struct(*[column(name) for name in frame.columns if name not in _NOT_CHANNELS]))
+    sequence = column("sequence") if "sequence" in names else F.lit(0)
+    return frame.select(
+        F.lit(None).cast("string").alias("operation"),
+        column("stream").cast("string").alias("name"),
+        _microseconds(frame, "ts", "updates"),
+        sequence.cast("bigint").alias("sequence"),
+        text.alias("text"),
+        _space(spaces),
+    )
+
+
+def _changes(frame: Any, spaces: bool) -> Any:
+    names = set(frame.columns)
+    for name in ("operation", "actor", "document"):
+        if name not in names:
+            raise ColumnError.unknown(name, "changes", frame.columns)
+    at = _microseconds(frame, "ts", "changes") if "ts" in names else F.lit(None).cast("bigint").alias("ts")
+    sequence = column("sequence") if "sequence" in names else F.lit(None)
+    return frame.select(
+        column("operation").cast("string").alias("operation"),
+        column("actor").cast("string").alias("name"),
+        at,
+        sequence.cast("bigint").alias("sequence"),
+        column("document").cast("string").alias("text"),
+        _space(spaces),
+    )
+
+
+def _space(spaces: bool) -> Any:
+    return (column(SPACE).cast("string") if spaces else F.lit("")).alias(SPACE)
+
+
+def _is_timestamp(frame: Any, name: str, role: str) -> bool:
+    kinds = {field.name: field.dataType.simpleString() for field in frame.schema}
+    if name not in kinds:
+        raise ColumnError.unknown(name, role, frame.columns)
+    if kinds[name] not in ("timestamp", "timestamp_ntz", "bigint"):
+        raise TimeColumnError(
+            f"column {name!r} of {role} is a {kinds[name]}; make it a timestamp, or a bigint of microseconds"
+        )
+    return kinds[name] != "bigint"
+
+
+def _microseconds(frame: Any, name: str, role: str) -> Any:
+    time = column(name)
+    if _is_timestamp(frame, name, role):
+        return F.unix_micros(time.cast("timestamp")).alias(name)
+    return time.alias(name)
+
+
+def _check_watermark(updates: Any) -> None:
+    time = {field.name: field for field in updates.schema}["ts"]
+    if _WATERMARK not in (time.metadata or {}):
+        raise TimeColumnError(
+            "the streaming DataFrame of updates has no watermark on 'ts', so no update would ever be released: "
+            'call updates.withWatermark("ts", "2 seconds") before pipelined()'
+        )
+
+
+def _shown(found: Any, *, spaces: bool, sinks: bool, reports: bool, numbers: bool) -> Any:
+    """The columns that were asked for, with times as they came in."""
+    time = column("ts") if numbers else F.timestamp_micros(column("ts")).alias("ts")
+    names: list[Any] = [SPACE] if spaces else []
+    names += ["stream", time, "sequence", "values"]
+    names += ["sink"] if sinks else []
+    if reports:
+        return found.select("kind", *names, "message")
+    return found.where(column("kind") == "update").select(*names)
