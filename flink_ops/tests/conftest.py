@@ -1,15 +1,18 @@
 """Flink's mini-cluster for the tests of this folder: in one JVM, addressed through loopback."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import owned
 import pytest
+from cluster import SHORT_LIVED
 from pyflink.common import Types
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
 
 from windrow_flink import environment
 
+os.environ.setdefault("JVM_ARGS", SHORT_LIVED)  # of this JVM, and of those that tests start
 environment()  # before anything else of Flink: thread mode needs its import path when the JVM starts
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import owned
 import pyarrow as pa
 from pyflink.common import Row, Types, WatermarkStrategy
 from pyflink.datastream import MapFunction
@@ -14,10 +15,9 @@ from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.java_gateway import get_gateway
 
 import windrow as wr
-from windrow_flink import environment, pack, stop_with_savepoint, windowed, windowed_packed
-from windrow_flink.rowtypes import schema_of
+from windrow_flink import environment, stop_with_savepoint, windowed, windowed_by_workers
 
-ROWS = 4000
+ROWS = int(os.environ.get("WINDROW_JOB_ROWS", "2400"))
 QUERY = wr.Query(
     by="plug",
     window=wr.TimeWindow("3s", "500ms"),
@@ -25,6 +25,10 @@ QUERY = wr.Query(
 )
 COUNTED = wr.Query(
     by="plug", window=wr.CountWindow(50, 10), aggregates={"first": wr.First("number"), "n": wr.Count()}
+)
+FITTED = wr.Query(
+    window=wr.SlideByTuple("2s", 30),
+    aggregates={"middle": wr.Median("number"), "last": wr.Apply(owned.discounted, "number"), "n": wr.Count()},
 )
 TYPE = Types.ROW_NAMED(
     ["plug", "ts", "load", "number"], [Types.STRING(), Types.LONG(), Types.DOUBLE(), Types.LONG()]
@@ -85,6 +89,7 @@ def main() -> None:
         "stop-after",
         "detached",
         "way",
+        "restarts",
     )
     for name in options:
         parse.add_argument(f"--{name}")
@@ -97,6 +102,7 @@ def main() -> None:
         checkpoints=folder / "checkpoints",
         every="500ms",
         resume=asked.resume,
+        restarts=int(asked.restarts or 3),
         settings={"python.fn-execution.bundle.size": "100"},
     )
     source = flink.from_source(
@@ -104,13 +110,16 @@ def main() -> None:
     ).uid("numbers")
     source.set_parallelism(1)
     rows = source.map(SlowRow(asked.fail_once), output_type=TYPE).uid("rows").set_parallelism(1)
-    for name, query in {"time": QUERY, "count": COUNTED}.items():
-        if asked.way == "batches":
-            crossed, schema = pack(rows, query), schema_of(TYPE)
-            found = windowed_packed(crossed, query, schema, disorder="50ms", uid=name)
-        else:
-            found = windowed(rows, query, disorder="50ms", uid=name)
+    results = {
+        name: windowed(rows, query, disorder="50ms", gather=asked.way == "batches", uid=name)
+        for name, query in {"time": QUERY, "count": COUNTED}.items()
+    }
+    if asked.way is None:
+        results["workers"] = windowed_by_workers(rows, FITTED, 2, disorder="50ms", uid="workers")
+    for name, found in results.items():
         written = found.map(Write(str(folder / name)), output_type=Types.INT()).uid(f"write-{name}")
+        if name == "workers":
+            written.set_parallelism(1)  # so that the file has the order of the windows
         discard = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
         written._j_data_stream.sinkTo(discard).uid(f"end-{name}")
     job = flink.execute_async("windrow")

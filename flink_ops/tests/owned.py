@@ -27,6 +27,14 @@ class Spread:
         return p[1] - p[0]
 
 
+def discounted(x: Any) -> Any:
+    """Older rows count for less, so order matters."""
+    result = 0.0
+    for i in range(len(x)):
+        result = 0.5 * result + x[i]
+    return result
+
+
 def at_most_five(result: Any) -> bool:
     return bool(result.n <= 5)
 
@@ -80,22 +88,18 @@ class LateBlob(Blob):
         return super().map(number)
 
 
-class Halting(MapFunction):  # type: ignore[misc]
-    """Rows of one key, a millisecond apart, the last 30 of them slowly, the middle ten of those late; then the stream stands still
-    until a file is there."""
+class Gated(MapFunction):  # type: ignore[misc]
+    """Rows of one key, a millisecond apart from a number on, the first of them late. None comes before there is a file."""
 
-    def __init__(self, rows: int, go_on: str) -> None:
-        self.rows, self.go_on = rows, go_on
+    def __init__(self, file: str, number: int = 0, late: int = 0) -> None:
+        self.file, self.number, self.late = file, number, late
 
-    def map(self, number: int) -> Row:
-        place = number - self.rows + 31
-        if place > 0:
-            time.sleep(0.1)  # the watermark passes
-        if place == 30:
-            deadline = time.monotonic() + 120
-            while not os.path.exists(self.go_on) and time.monotonic() < deadline:
-                time.sleep(0.1)
-        return Row("a", 5000 if 10 <= place < 20 else number * 1000, float(number % 97))
+    def map(self, place: int) -> Row:
+        deadline = time.monotonic() + 600
+        while not os.path.exists(self.file) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        number = self.number + place
+        return Row("a", 5000 if place < self.late else number * 1000, float(number % 97))
 
 
 class Resting(MapFunction):  # type: ignore[misc]
@@ -112,6 +116,13 @@ class Second(TimestampAssigner):  # type: ignore[misc]
 
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         return int(value[1]) // 1000
+
+
+class First(TimestampAssigner):  # type: ignore[misc]
+    """The time of a row whose first field it is."""
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return int(value[0]) // 1000
 
 
 class OneKey(MapFunction):  # type: ignore[misc]

@@ -6,7 +6,7 @@ import job
 from cluster import Cluster
 from test_recovery import HERE, PATIENCE, lines
 
-from windrow import oracle
+from windrow.testing import oracle
 
 
 def test_a_killed_taskmanager_costs_no_window(tmp_path: Path) -> None:
@@ -20,13 +20,14 @@ def test_a_killed_taskmanager_costs_no_window(tmp_path: Path) -> None:
             "--state=rocksdb",
             "--parallelism=2",
             "--detached=yes",
+            "--way=rows",
         ]
         id_ = cluster.submit("-py", str(HERE / "job.py"), *options)
 
         def checkpoints() -> int:
             return int(cluster.ask(f"jobs/{id_}/checkpoints")["counts"]["completed"])
 
-        cluster.wait(PATIENCE, lambda: lines(tmp_path / "time") > 150 and checkpoints() > 1, "no windows")
+        cluster.wait(PATIENCE, lambda: lines(tmp_path / "time") > 100 and checkpoints() > 1, "no windows")
         at_work = {
             subtask["taskmanager-id"]
             for vertex in cluster.ask(f"jobs/{id_}")["vertices"]

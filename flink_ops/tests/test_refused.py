@@ -42,6 +42,11 @@ def test_what_is_missing_or_does_not_fit_is_named(tmp_path: Path) -> None:
         (
             lambda: windowed_by_workers(stream, query(window=wr.CountWindow(3)), 2),
             errors.QueryError,
+            "Apply or Median",
+        ),
+        (
+            lambda: windowed_by_workers(stream, query(window=wr.CountWindow(3)), 2, model="active"),
+            errors.QueryError,
             "TimeWindow",
         ),
     ]

@@ -10,7 +10,8 @@ import pytest
 from pyflink.table import StreamTableEnvironment
 
 import windrow as wr
-from windrow import errors, oracle
+from windrow import errors
+from windrow.testing import oracle
 from windrow_flink import environment, pushed_down, windowed_table
 
 QUERY = wr.Query(
@@ -90,5 +91,9 @@ def test_what_a_table_cannot_do_is_refused_when_it_is_put_together(tmp_path: Pat
         with pytest.raises(error, match=says):
             windowed_table(table, wr.Query(**query))
     counted = wr.Query(by="k", window=wr.CountWindow(3), aggregates={"n": wr.Count()})
-    with pytest.raises(errors.QueryError, match="TimeWindow is"):
+    with pytest.raises(errors.QueryError, match="needs time windows"):
         windowed_table(source, counted, push_down=True)
+    with pytest.raises(errors.QueryError, match="needs time windows"):
+        windowed_table(source, counted, pushdown=True)
+    with pytest.raises(errors.QueryError, match="push_down and pushdown are one option"):
+        windowed_table(source, counted, push_down=False, pushdown=True)

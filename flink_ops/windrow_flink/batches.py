@@ -1,8 +1,8 @@
-"""Rows of the JVM as Arrow batches: they cross into Python by the thousand, in Flink's own column form.
+"""Rows of the JVM as Arrow batches: thousands of rows cross into Python together, in Flink's own column form.
 
-A vectorised function of Flink's Table API gets whole columns and owes one value for each row. This one gives
-the batch, as bytes, for the first row and null for the others, which are dropped in the JVM. Flink ends a batch
-before every checkpoint and lets no watermark overtake it, so no row is lost or made late.
+A vectorised function of Flink's Table API gets whole columns and has to return one value for each row. This one returns
+the batch, as bytes, for the first row and null for the others, which are dropped in the JVM. Flink ends a batch before
+every checkpoint, and lets no watermark overtake it. So no row is lost, and none becomes late.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
-from pyflink.table import DataTypes, StreamTableEnvironment
+from pyflink.java_gateway import get_gateway
+from pyflink.table import DataTypes, Schema, StreamTableEnvironment
 from pyflink.table.udf import ScalarFunction, udf
 
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.columns.ipc import to_ipc
 from windrow.errors import ColumnError
-from windrow.query import Query
-from windrow_flink.rowtypes import BYTES, schema_of
-from windrow_flink.stream import kept_columns, stream_type
 
+WATERMARKED = "windrow_watermarked"
+"""A column that watermarks are for; nothing reads it."""
 _numbers = count()
 
 
 def all_cross(schema: pa.Schema) -> bool:
-    """Do all columns cross exactly, nulls and NaN included?"""
+    """Whether all columns cross exactly, with their nulls and NaN."""
     return all(_zero(field.type) is not None for field in schema)
 
 
@@ -52,22 +54,40 @@ def batches(
     return tables.to_data_stream(tables.sql_query(f"SELECT batch FROM ({batch}) WHERE batch IS NOT NULL"))
 
 
-def stream_batches(stream: DataStream, query: Query) -> DataStream:
-    """The rows of a stream as a stream of bytes, an Arrow IPC stream each, with the columns that the query reads."""
-    schema = schema_of(stream_type(stream))
-    query.bind(schema)
-    kept = kept_columns(query, schema)
-    for field in kept:
+def gathers(stream: DataStream, schema: pa.Schema) -> bool:
+    """Whether rows of these columns are better gathered into batches.
+
+    A batch waits for ``python.fn-execution.bundle.time`` at most. If that is no longer than from one watermark to the
+    next, no window waits for longer than it would anyway.
+    """
+    j_environment = stream._j_data_stream.getExecutionEnvironment()
+    options = get_gateway().jvm.org.apache.flink.python.PythonOptions
+    configuration = j_environment.getConfiguration()
+    wait = configuration.get(options.MAX_BUNDLE_TIME_MILLS)
+    interval = j_environment.getConfig().getAutoWatermarkInterval()
+    return bool(configuration.get(options.MAX_BUNDLE_SIZE) > 1 and wait <= interval) and all_cross(schema)
+
+
+def stream_batches(stream: DataStream, schema: pa.Schema, *, watermarks: bool) -> DataStream:
+    """Some columns of a stream as a stream of rows with one field, the bytes of an Arrow IPC stream.
+
+    If ``watermarks``, those of the stream go along.
+    """
+    for field in schema:
         if _zero(field.type) is None:
             raise ColumnError(
-                f"column {field.name!r} is a {field.type}, which pack() cannot take; make it a number, a boolean or a text "
-                "(a time as whole microseconds, Types.LONG()), or give the rows to windowed()"
+                f"column {field.name!r} is a {field.type}, which cannot cross in batches; make it a number, a boolean or a text "
+                "(a time as whole microseconds, Types.LONG()), or give windowed() the rows one by one (gather=False)"
             )
     flink = StreamExecutionEnvironment(stream._j_data_stream.getExecutionEnvironment())
     tables = StreamTableEnvironment.create(flink)
+    declared = Schema.new_builder()
+    if watermarks:  # Flink lets them through if there is a column that they are for
+        declared.column_by_expression(WATERMARKED, "TO_TIMESTAMP_LTZ(0, 3)")
+        declared.watermark(WATERMARKED, "SOURCE_WATERMARK()")
     view = f"windrow_rows_{next(_numbers)}"
-    tables.create_temporary_view(view, tables.from_data_stream(stream))
-    return batches(tables, view, kept).map(lambda row: row[0], output_type=BYTES)
+    tables.create_temporary_view(view, tables.from_data_stream(stream, declared.build()))
+    return batches(tables, view, schema)
 
 
 class ToBatch(ScalarFunction):
@@ -82,11 +102,8 @@ class ToBatch(ScalarFunction):
             for values, nulls, field in zip(columns[::2], columns[1::2], self.schema, strict=True)
         ]
         table = pa.table(arrays, schema=self.schema)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
         given: list[bytes | None] = [None] * table.num_rows
-        given[0] = sink.getvalue().to_pybytes()
+        given[0] = to_ipc(table)
         return pd.Series(given, dtype=object)
 
 
@@ -103,7 +120,7 @@ def _array(values: Any, nulls: Any, type_: pa.DataType) -> pa.Array:
 
 
 def _zero(type_: pa.DataType) -> str | None:
-    """What stands in for a null, so that a column of numbers stays one in pandas; nothing if the type cannot cross."""
+    """What stands in for a null, so that a column of numbers stays one in pandas; ``None`` if the type cannot cross."""
     types = pa.types
     if types.is_boolean(type_):
         return "FALSE"

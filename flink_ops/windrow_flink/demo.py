@@ -14,6 +14,7 @@ from pyflink.datastream import MapFunction, ProcessFunction
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.version import __version__
 
+import windrow  # noqa: F401  # whole, before its parts: see the package
 from windrow.demo.scenario import LOADS, QUERIES, Beat, Ran, Readings, Tell, loads
 from windrow_flink import PACKED, environment, pack, unpack, windowed_packed
 
@@ -36,7 +37,9 @@ def run(readings: Readings, output: Path, tell: Tell) -> Ran:
         rows = numbers.process(ReadFile([str(path) for path in readings.files], name), output_type=PACKED)
         rows = rows.disable_chaining().set_parallelism(1)
         windows = windowed_packed(rows, query, LOADS, disorder=DISORDER, packed_output=True, uid=name)
-        named.append(windows.map(Named(name), output_type=Types.PICKLED_BYTE_ARRAY()).disable_chaining())
+        named.append(
+            windows.map(LabelWindows(name), output_type=Types.PICKLED_BYTE_ARRAY()).disable_chaining()
+        )
         (output / name).mkdir(parents=True, exist_ok=True)
     streaming = perf_counter()
     tell(Beat("", 0, 0, streaming - began, "started"))
@@ -46,27 +49,27 @@ def run(readings: Readings, output: Path, tell: Tell) -> Ran:
 
 
 def _write(elements: Any, readings: Readings, output: Path, tell: Tell) -> None:
-    """A Parquet file for every so many windows; the bar follows the times that the windows have reached."""
-    waiting: dict[str, list[pa.Table]] = {name: [] for name in QUERIES}
+    """Write a Parquet file for every 50,000 windows, and tell the progress after each."""
+    held: dict[str, list[pa.Table]] = {name: [] for name in QUERIES}
     written = {name: 0 for name in QUERIES}
     last = perf_counter()
 
     def finish(name: str) -> None:
         nonlocal last
-        table = pa.concat_tables(waiting[name])
+        table = pa.concat_tables(held[name])
         parquet.write_table(table, output / name / f"windows-{written[name]:04}.parquet")
         written[name] += 1
-        waiting[name] = []
+        held[name] = []
         share = readings.rows // len(readings.files) if written[name] <= len(readings.files) else 0
         tell(Beat(name, share, table.num_rows, perf_counter() - last))
         last = perf_counter()
 
     for name, blob in elements:
-        waiting[name].append(unpack(blob))
-        if sum(table.num_rows for table in waiting[name]) >= 50_000:
+        held[name].append(unpack(blob))
+        if sum(table.num_rows for table in held[name]) >= 50_000:
             finish(name)
     for name in QUERIES:
-        if waiting[name]:
+        if held[name]:
             finish(name)
 
 
@@ -80,8 +83,8 @@ class ReadFile(ProcessFunction):
         return pack(loads(parquet.read_table(self.files[number], partitioning=None)), QUERIES[self.query])
 
 
-class Named(MapFunction):
-    """Which query a packed table of windows belongs to."""
+class LabelWindows(MapFunction):
+    """A packed table of windows with the name of its query."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,7 +1,7 @@
-"""What travels to the window function: bytes with a small head, whether they hold one row or a batch of them.
+"""What travels to the window function: bytes with a small head, which hold one row or a batch of rows.
 
-The head says all that the function has to know when an element arrives. What follows it is read when the rows
-are due, many elements at a time; until then it waits in keyed state, behind the watermark that it met.
+The head says all that the function has to know when an element arrives. The rest is read when the rows are due, many
+elements at a time. Until then it is logged in keyed state, behind the watermark that it met.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ from windrow_flink.rowtypes import BYTES
 HEAD = struct.Struct("<iiq")
 """The Flink key of the bucket, the number of rows, and the earliest of their times in microseconds."""
 MET = struct.Struct("<q")
-"""The watermark that an element met, before its head."""
+"""The watermark that an element met; in the log it comes before the head."""
 PACKED = Types.ROW([Types.INT(), BYTES])
 """The type of elements before they are partitioned: their Flink key, and their bytes."""

@@ -1,4 +1,4 @@
-"""An environment that is configured right: the interpreter of the workers, loopback, bundles, state, checkpoints."""
+"""A Flink environment with the right settings: the workers' interpreter, loopback, bundles, state, checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pyflink.common import Configuration
 from pyflink.common.job_client import JobClient
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.java_gateway import get_gateway
+from pyflink.util.java_utils import get_j_env_configuration, is_local_deployment
 
+import windrow  # noqa: F401  # whole, before its parts: see the package
 from windrow import durations
 from windrow.durations import Duration
 from windrow.errors import QueryError
@@ -31,6 +33,9 @@ MODES = ("auto", "thread", "process")
 PACKAGES = ("pyflink", "windrow", "windrow_flink", "pyarrow")
 """What the workers import, besides the user's own."""
 BACKENDS = ("hashmap", "rocksdb")
+EXECUTION_MODE = "python.execution-mode"
+WORKERS = "_python_worker_execution_mode"
+"""PyFlink's switch for how a mini-cluster starts the workers of process mode."""
 log = logging.getLogger(__name__)
 
 
@@ -47,12 +52,15 @@ def environment(
 ) -> StreamExecutionEnvironment:
     """A Flink environment for windrow's operators, and for any other Python function.
 
-    ``mode`` is how Flink runs Python: "thread" embeds it in the JVM and is about twice as fast, "process"
-    talks to a worker process. "auto" is "thread" if this interpreter allows it, else "process";
-    :func:`why_not_thread` says what is in the way. ``state`` is where keyed state lives: "hashmap" (the JVM's
-    heap) or "rocksdb" (disk, incremental checkpoints). With a folder for ``checkpoints`` there is one
-    ``every`` so often, kept after a cancellation, and a failed job restarts up to ``restarts`` times.
-    ``resume`` is a checkpoint or savepoint to go on from. ``settings`` are Flink's own and win.
+    ``mode`` is how Flink runs Python. "thread" embeds one interpreter in each TaskManager, and rows reach it in half the
+    time; but the slots of a TaskManager take turns. "process" gives each slot a worker process of its own. "auto" is
+    "thread" for one slot in a TaskManager (a mini-cluster is one), and "process" for several; also "thread" with
+    RocksDB, which a failing worker process may crash. :func:`why_not_thread` says what prevents "thread".
+
+    ``state`` is where keyed state lives: "hashmap" (the JVM's heap) or "rocksdb" (disk, incremental checkpoints). With a
+    folder for ``checkpoints``, one is taken every ``every`` and kept after a cancellation, and a failed job restarts up
+    to ``restarts`` times. ``resume`` is a checkpoint or savepoint to go on from. ``settings`` are Flink's own settings,
+    and override the others.
 
     >>> environment(parallelism=2, mode="warp")
     Traceback (most recent call last):
@@ -64,62 +72,47 @@ def environment(
         raise QueryError(f"state has to be 'hashmap' or 'rocksdb', not {state!r}")
     if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
         raise QueryError(f"parallelism has to be a whole number from 1, not {parallelism!r}")
-    chosen = _mode(mode)
     values = {name: "127.0.0.1" for name in LOOPBACK}
     values |= {
         "rest.bind-port": "0",  # any free port
-        "python.execution-mode": chosen,
         "python.fn-execution.bundle.size": "10000",
         "python.fn-execution.bundle.time": "200",
+        "python.fn-execution.arrow.batch.size": "10000",
         "python.state.cache-size": "10000",
         "state.backend.type": state,
     }
     if state == "rocksdb":
         values["execution.checkpointing.incremental"] = "true"
     if checkpoints is not None:
-        folder = Path(checkpoints).absolute()
-        values |= {
-            "execution.checkpointing.dir": folder.as_uri(),
-            "execution.checkpointing.savepoint-dir": (folder / "savepoints").as_uri(),
-            "execution.checkpointing.interval": f"{_milliseconds(every)} ms",
-            "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-            "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": str(restarts),
-            "restart-strategy.fixed-delay.delay": "1 s",
-        }
+        values |= _checkpointing(Path(checkpoints).absolute(), every, restarts)
     if resume is not None:
-        location = str(resume)
-        values["execution.state-recovery.path"] = (
-            location
-            if "://" in location or location.startswith("file:")
-            else Path(location).absolute().as_uri()
-        )
-    values |= dict(settings or {})
-    configuration = Configuration()
-    for name, value in values.items():
-        configuration.set_string(name, value)
-    made = StreamExecutionEnvironment.get_execution_environment(configuration)
+        values["execution.state-recovery.path"] = _location(resume)
+    _prepare_workers()
+    made = StreamExecutionEnvironment.get_execution_environment(_configuration(values | dict(settings or {})))
     made.set_parallelism(parallelism)
     made.set_python_executable(sys.executable)  # the default is the `python` on PATH
+    if EXECUTION_MODE not in (settings or {}):
+        chosen = _mode(mode, slots_together(made, parallelism), state)
+        get_j_env_configuration(made._j_stream_execution_environment).setString(EXECUTION_MODE, chosen)
     return made
 
 
 def stop_with_savepoint(job: JobClient, folder: str | os.PathLike[str], *, drain: bool = False) -> str:
     """Stop a running job and return where its state was saved, for ``environment(resume=…)``.
 
-    With ``drain`` the stream ends as if its sources had: all windows come out, and there is nothing to resume.
-    PyFlink's own ``JobClient.stop_with_savepoint`` calls a method that Flink 2 no longer has. The canonical
-    format fits every state backend.
+    With ``drain`` the stream ends as if its sources had ended: all windows come out, and there is nothing to resume.
+    PyFlink's own ``JobClient.stop_with_savepoint`` calls a method that Flink 2 no longer has. The canonical format
+    works with every state backend.
     """
     canonical = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
     return str(job._j_job_client.stopWithSavepoint(drain, str(Path(folder).absolute()), canonical).get())
 
 
 def why_not_thread() -> str | None:
-    """What keeps Flink from running Python inside the JVM here; ``None`` if nothing does.
+    """What prevents Flink from running Python inside the JVM here; ``None`` if nothing does.
 
-    The embedded interpreter finds the packages of a virtual environment through ``PYTHONPATH`` alone and
-    reads it once, when the JVM starts. Before that, :func:`environment` sets it; afterwards it is too late.
+    The embedded interpreter finds the packages of a virtual environment only through ``PYTHONPATH``. It reads that once,
+    when the JVM starts. :func:`environment` sets it before; afterwards it is too late.
     """
     if importlib.util.find_spec("pemja") is None:
         return "the package 'pemja', which embeds Python in the JVM, is not installed"
@@ -131,19 +124,64 @@ def why_not_thread() -> str | None:
     return None
 
 
-def _mode(mode: str) -> str:
+def _checkpointing(folder: Path, every: Duration, restarts: int) -> dict[str, str]:
+    return {
+        "execution.checkpointing.dir": folder.as_uri(),
+        "execution.checkpointing.savepoint-dir": (folder / "savepoints").as_uri(),
+        "execution.checkpointing.interval": f"{_milliseconds(every)} ms",
+        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": str(restarts),
+        "restart-strategy.fixed-delay.delay": "1 s",
+    }
+
+
+def _location(resume: str | os.PathLike[str]) -> str:
+    """Where a checkpoint is, as a URI."""
+    location = str(resume)
+    is_uri = "://" in location or location.startswith("file:")
+    return location if is_uri else Path(location).absolute().as_uri()
+
+
+def _configuration(values: Mapping[str, str]) -> Configuration:
+    configuration = Configuration()
+    for name, value in values.items():
+        configuration.set_string(name, value)
+    return configuration
+
+
+def _prepare_workers() -> None:
+    """What has to be known before the JVM starts, and before PyFlink makes an environment.
+
+    Without ``WORKERS``, the worker processes of a mini-cluster are threads of this process: they share one interpreter's
+    lock, and PyFlink opens a port for them on all interfaces.
+    """
+    os.environ[WORKERS] = "process"
     if not _jvm_runs():  # the workers inherit it, in either mode
         known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*_import_path(), *known]))
+
+
+def slots_together(made: StreamExecutionEnvironment, parallelism: int) -> int:
+    """How many slots of a job share a TaskManager: all of them in a mini-cluster."""
+    configuration = made._j_stream_execution_environment.getConfiguration()
+    if is_local_deployment(configuration):
+        return parallelism
+    return min(parallelism, int(configuration.getString("taskmanager.numberOfTaskSlots", "1")))
+
+
+def _mode(mode: str, slots: int, state: str) -> str:
     if mode == "process":
         return mode
     reason = why_not_thread()
-    if reason is None:
-        return "thread"
     if mode == "thread":
-        raise QueryError(f"mode='thread' is not possible: {reason}; or choose mode='process'")
-    log.warning("Python runs in worker processes, which is slower than in the JVM's threads: %s", reason)
-    return "process"
+        if reason is not None:
+            raise QueryError(f"mode='thread' is not possible: {reason}; or choose mode='process'")
+        return mode
+    if reason is not None:
+        log.warning("Python runs in worker processes, which is slower than in the JVM's threads: %s", reason)
+        return "process"
+    return "process" if slots > 1 and state != "rocksdb" else "thread"
 
 
 def _jvm_runs() -> bool:
@@ -152,14 +190,14 @@ def _jvm_runs() -> bool:
 
 def _import_path() -> list[str]:
     """The folders that this interpreter imports packages from."""
-    return [entry for entry in sys.path if entry and os.path.isdir(entry)]
+    return [os.path.abspath(entry) for entry in sys.path if entry and os.path.isdir(entry)]
 
 
 def _folder(package: str) -> str:
     """Where this interpreter finds a package."""
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.origin is not None
-    return str(Path(spec.origin).parent.parent)
+    return os.path.abspath(Path(spec.origin).parent.parent)
 
 
 def _milliseconds(duration: Duration) -> int:

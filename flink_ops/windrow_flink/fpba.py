@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import KeyedProcessFunction, RuntimeContext
 
+import windrow  # noqa: F401  # whole, before its parts: see the package
 from windrow.errors import QueryError
-from windrow.query import Query
-from windrow_flink.function import Plan, Windows, current_key, rows_out
+from windrow.query.query import Query
+from windrow_flink.function import WindowFunction, Wiring, current_key, rows_out
+from windrow_flink.inputs import kept_columns
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import schema_of, type_of
-from windrow_flink.stream import kept_columns
 
 LOG = 1 << 16
 """How many bytes of a key are logged before its operator writes its pages."""
@@ -23,12 +25,12 @@ LOG = 1 << 16
 class FPBA(KeyedProcessFunction):
     """``stream.key_by(…).process(FPBA(query, row_type), output_type=FPBA.output_type(query, row_type))``
 
-    Sliding windows by the parallel boundary aggregator of the core: ``csa`` is computed in the slot's own thread, the ``lcs``
-    of finished chunks by a pool of ``threads``, of which each slot has one; if they are small, a hand-over would cost more
-    than it saves. ``row_type`` is the type of the stream's rows, or
-    their ``pyarrow.Schema``. The query's keys (``by``) must be the same for all rows of a Flink key, so name the columns
-    that the stream is keyed by. State is one operator per Flink key: for very many keys
-    :func:`windrow_flink.windowed`, which groups them, is faster. In thread mode, ``.disable_chaining()`` the result.
+    Sliding windows by the parallel boundary aggregator of the core. ``csa`` is computed in the slot's own thread. The
+    ``lcs`` of finished chunks is computed by a pool of ``threads``, one pool for each slot. Small chunks are not handed
+    over, because that would cost more than it saves. ``row_type`` is the type of the stream's rows, or their
+    ``pyarrow.Schema``. The query's keys (``by``) must be the same for all rows of a Flink key, so name the columns that
+    the stream is keyed by. State is one operator per Flink key. For very many keys :func:`windrow_flink.windowed`, which
+    groups them, is faster. In thread mode, ``.disable_chaining()`` the result.
 
     - Order: rows of one key by time, then arrival; disorder as far as the watermark allows.
     - Operator: any monoid. Combines per slide: fewer than 3 amortised, 3 worst, in the slot's own thread.
@@ -47,12 +49,14 @@ class FPBA(KeyedProcessFunction):
                 "FPBA has no side output for late rows; use late='drop' or 'update', or windowed()"
             )
         schema = _schema(row_type)
-        chosen = _with_pba(query)
-        chosen.bind(schema)
-        kept = kept_columns(chosen, schema)
-        codec = RowCodec(kept, chosen.time, [schema.get_field_index(name) for name in kept.names])
+        parallel = _with_pba(query)
+        parallel.bind(schema)
+        kept = kept_columns(parallel, schema)
+        codec = RowCodec(
+            kept, parallel.time, [schema.get_field_index(name) for name in kept.names], parallel.time_unit
+        )
         self._codec = codec
-        self._windows = Windows(Plan(chosen, codec, rows_out, threads=threads, log=LOG))
+        self._windows = WindowFunction(Wiring(parallel, codec, rows_out, threads=threads, log=LOG))
 
     @staticmethod
     def output_type(query: Query, row_type: TypeInformation | pa.Schema) -> TypeInformation:
@@ -80,13 +84,4 @@ def _schema(row_type: TypeInformation | pa.Schema) -> pa.Schema:
 def _with_pba(query: Query) -> Query:
     if query.algorithm == "PBA" or query.late == "update":
         return query
-    return Query(
-        by=query.by,
-        time=query.time,
-        window=query.window,
-        aggregates=query.aggregates,
-        lateness=query.lateness,
-        late=query.late,
-        algorithm="PBA",
-        early=query.early,
-    )
+    return replace(query, algorithm="PBA")

@@ -1,4 +1,4 @@
-"""`windrow run --engine flink`: files, or a folder that grows, through a Flink job in this process; packed rows in, packed windows out."""
+"""`windrow run --engine flink`: files, or a folder that grows, go through a Flink job in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from pyflink.common.job_client import JobClient
 from pyflink.datastream import DataStream, MapFunction, StreamExecutionEnvironment
 from pyflink.datastream.data_stream import CloseableIterator
 
-from windrow.cli.files import Rows, files_in, open_rows
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.cli.files import RowSource, files_in, open_rows
 from windrow.cli.job import Done, Job, Progress
 from windrow.cli.watch import watched
 from windrow_flink import (
@@ -36,13 +37,13 @@ WINDOWS, LATE = b"w", b"l"
 
 
 def run(job: Job, progress: Progress) -> Done:
-    """Compute the windows on Flink's mini cluster and write them, in the order of every answer."""
+    """Compute the windows on Flink's mini cluster and write them, in the order of every result."""
     with tempfile.TemporaryDirectory(prefix="windrow-") as folder:
         return (_stream if job.watch else _batch)(job, progress, Path(folder))
 
 
 def _batch(job: Job, progress: Progress, work: Path) -> Done:
-    rows = open_rows(job.source, job.form)
+    rows = open_rows(job.source, job.form, job.memory_bytes)
     bound = job.query.bind(rows.schema)
     files, count = _parquet_files(job, rows, work, progress)
     progress.say("starting Flink")
@@ -66,7 +67,7 @@ def _batch(job: Job, progress: Progress, work: Path) -> Done:
 
 
 def _stream(job: Job, progress: Progress, work: Path) -> Done:
-    """This thread writes the windows as they come; another looks at the folder, feeds the job and ends it."""
+    """Windows of a folder that grows. This thread writes them as they come; another watches the folder and feeds the job."""
     stop = Event()
     rows = watched(job, progress, stop)
     bound = job.query.bind(rows.schema)
@@ -91,7 +92,7 @@ def _stream(job: Job, progress: Progress, work: Path) -> Done:
 
 
 class Tag(MapFunction):
-    """Packed tables behind a byte that says what they hold."""
+    """Packed tables, each behind a byte that says what it holds."""
 
     def __init__(self, tag: bytes) -> None:
         self.tag = tag
@@ -101,7 +102,7 @@ class Tag(MapFunction):
 
 
 def _tagged(windows: DataStream, result: DataStream, job: Job) -> DataStream:
-    """Windows, and of a query with late="side" the late rows of its result, in one stream: a job has one collector."""
+    """Windows and, for a query with late="side", late rows, in one stream, because a job has one collector."""
     tagged = windows.map(Tag(WINDOWS), output_type=BYTES)
     return (
         tagged.union(late_rows(result).map(Tag(LATE), output_type=BYTES))
@@ -117,7 +118,7 @@ def _untagged(element: bytes | Sequence[int]) -> tuple[bytes, pa.Table]:
 
 @contextmanager
 def _collecting(flink: StreamExecutionEnvironment, stream: DataStream) -> Iterator[tuple[JobClient, Any]]:
-    """A running job, and what a stream of it gives. PyFlink's own way to collect keeps the job to itself."""
+    """A running job, and the elements of a stream of it. PyFlink's own way to collect does not give access to the job."""
     elements = CloseableIterator(stream._j_data_stream.collectAsync(), stream.get_type())
     client = flink.execute_async("windrow run")
     with elements:
@@ -126,12 +127,15 @@ def _collecting(flink: StreamExecutionEnvironment, stream: DataStream) -> Iterat
 
 @contextmanager
 def _feeding(
-    rows: Rows, feed: Feed, client: JobClient, work: Path, progress: Progress, stop: Event
+    rows: RowSource, feed: Feed, client: JobClient, work: Path, progress: Progress, stop: Event
 ) -> Iterator[Callable[[], int]]:
-    """Rows go to the job in a thread; when they end, so does the job. Gives how many there were, or what was wrong with them."""
+    """Feed rows to the job in a thread, and end the job when they end.
+
+    Gives a function that returns the number of rows, or raises what was wrong with them.
+    """
     over = Event()
 
-    def work_off() -> int:
+    def feed_all() -> int:
         count = 0
         try:
             for batch in rows:
@@ -148,11 +152,11 @@ def _feeding(
         return count
 
     with ThreadPoolExecutor(1) as pool:
-        fed = pool.submit(work_off)
+        fed = pool.submit(feed_all)
         try:
             yield fed.result
         except Exception:
-            if fed.done():  # the job was ended by what was wrong with the rows
+            if fed.done():  # something was wrong with the rows, and that ended the job
                 fed.result()
             raise
         finally:
@@ -164,8 +168,8 @@ def _slots() -> int:
     return max(1, min(os.cpu_count() or 1, 4))
 
 
-def _parquet_files(job: Job, rows: Rows, folder: Path, progress: Progress) -> tuple[list[Path], int]:
-    """The files as they are, if they are Parquet; else a copy, made by the reader that every engine uses."""
+def _parquet_files(job: Job, rows: RowSource, folder: Path, progress: Progress) -> tuple[list[Path], int]:
+    """The files as they are, if they are Parquet; otherwise a copy, made by the reader that every engine uses."""
     path = Path(job.source)
     known = [] if job.source == "-" else files_in(path) if path.is_dir() else [path]
     if known and all(each.suffix.lower() == ".parquet" for each in known) and job.form in (None, "parquet"):

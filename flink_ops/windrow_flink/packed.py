@@ -1,8 +1,8 @@
-"""Packed rows: many rows and keys in one element, so that Flink's crossing into Python is paid once for all of them.
+"""Packed rows: many rows and keys in one element, so that they cross from Flink into Python together.
 
-An element is a row of two fields: the Flink key of a bucket, and bytes. The bytes are a small head (how many
-rows, their earliest time, and the time that the element may tell Flink's watermarks) and an Arrow record
-batch.
+An element is a row of two fields: the Flink key of a bucket, and bytes. The bytes are a small head and an Arrow
+record batch. The head holds the number of rows, their earliest time, and the time that the element contributes to
+Flink's watermarks.
 """
 
 from __future__ import annotations
@@ -19,40 +19,35 @@ from pyflink.common import Row, Types, WatermarkStrategy
 from pyflink.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.columns.arrow import as_table
+from windrow.columns.ipc import from_ipc, to_ipc
 from windrow.durations import Duration
 from windrow.errors import ColumnError, QueryError
-from windrow.query import BoundQuery, Query
-from windrow.tables import as_table
+from windrow.operator.idle import Idle
+from windrow.query.query import BoundQuery, Query
 from windrow_flink.batches import stream_batches
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.elements import HEAD, MET, PACKED
-from windrow_flink.function import Plan, rows_out
-from windrow_flink.rowtypes import BYTES, type_of
-from windrow_flink.stream import (
-    check_watermarks,
-    checked_stream,
-    finish,
-    kept_columns,
-    keyed_by_first,
-    stream_type,
-    time_to_live,
-    timed,
-)
+from windrow_flink.function import Wiring, rows_out
+from windrow_flink.inputs import check_watermarks, checked_stream, kept_columns, stream_type
+from windrow_flink.rowtypes import BYTES, schema_of, type_of
+from windrow_flink.steps import finish, keyed_by_first, time_to_live, timed
 
 ROWS = 1 << 17
 """How many rows a reader puts into one batch, before it is split by bucket."""
 LOG = 4 << 20
 """How many bytes of a bucket are logged before its operator writes its pages."""
 _TOLD = struct.Struct("<q")
-"""The time that an element may tell Flink's watermarks, after its head."""
+"""The time that an element contributes to Flink's watermarks, after its head."""
 
 
 def pack(data: Any, query: Query, buckets: int | None = None) -> Any:
     """Rows as packed elements for :func:`windowed_packed`.
 
     Of a stream of rows: a stream in which they cross into Python in Arrow batches of
-    ``python.fn-execution.arrow.batch.size`` rows, or of as many as come within
-    ``python.fn-execution.bundle.time``. Its watermarks do not go along: give :func:`windowed_packed` the ``disorder``.
+    ``python.fn-execution.arrow.batch.size`` rows, or of as many as come within ``python.fn-execution.bundle.time``. Its
+    watermarks go along.
 
     Of Arrow data (or anything that becomes it), for a source or a flat-map of your own with
     ``output_type=windrow_flink.PACKED``: one element for each bucket of keys that has rows. The data should be
@@ -60,7 +55,10 @@ def pack(data: Any, query: Query, buckets: int | None = None) -> Any:
     ``disorder`` says.
     """
     if isinstance(data, DataStream):
-        return stream_batches(checked_stream(data), query)
+        schema = schema_of(stream_type(checked_stream(data)))
+        query.bind(schema)
+        crossed = stream_batches(data, kept_columns(query, schema), watermarks=True)
+        return crossed.map(lambda row: row[0], output_type=BYTES)
     return Packer(query, list(spread(checked(buckets, query))))(as_table(data))
 
 
@@ -73,16 +71,16 @@ def windowed_packed(
     buckets: int | None = None,
     ttl: Duration | None = None,
     packed_output: bool = False,
+    idle: Idle | Duration | None = None,
     uid: str = "windrow",
 ) -> DataStream:
     """The windows of a stream of packed rows.
 
     The elements are those of :func:`pack` and :func:`read_packed`, or bytes that hold an Arrow IPC stream
-    each, from wherever they come. ``disorder``, ``buckets``, ``ttl`` and ``uid`` are as for
-    :func:`windrow_flink.windowed`. With ``packed_output`` the windows come as bytes too, an Arrow IPC stream
-    for each emission (read them with :func:`unpack`): for queries with many windows, a row each is the
-    dearest part. Rows that come too late (``late="side"``) are at :func:`late_rows`, in the same form as the
-    windows.
+    each, from any source. ``disorder``, ``buckets``, ``ttl`` and ``uid`` are as for :func:`windrow_flink.windowed`.
+    With ``packed_output`` the windows come as bytes too, an Arrow IPC stream for each emission; read them with
+    :func:`unpack`. For queries with many windows that saves the most, because a row for each window is the most
+    expensive part. Rows that come too late (``late="side"``) are at :func:`late_rows`, in the same form as the windows.
     """
     bound = query.bind(schema)
     kept = kept_columns(query, schema)
@@ -103,8 +101,8 @@ def windowed_packed(
     codec = Packed(kept)
     output, late = (BYTES, BYTES) if packed_output else (type_of(bound.output_schema), type_of(codec.schema))
     late_tag = OutputTag(f"{uid}-late", late) if query.late == "side" else None
-    plan = Plan(query, codec, emit, late_tag, emit, ttl=time_to_live(ttl), log=LOG)
-    return finish(keyed_by_first(stream, BYTES), plan, output, uid)
+    wiring = Wiring(query, codec, emit, late_tag, emit, ttl=time_to_live(ttl), idle=Idle.of(idle), log=LOG)
+    return finish(keyed_by_first(stream, BYTES), wiring, output, uid)
 
 
 def read_packed(
@@ -141,7 +139,7 @@ def unpack(element: bytes | Sequence[int]) -> pa.Table:
 
     Takes it as a function gets it, or as ``execute_and_collect`` hands it over.
     """
-    return pa.ipc.open_stream(as_bytes(element)).read_all()
+    return from_ipc(as_bytes(element))
 
 
 def as_bytes(element: bytes | Sequence[int]) -> bytes:
@@ -172,7 +170,7 @@ class Packer:
         if not parts:
             return []
         times = bound.times(table)
-        # Elements of one batch follow each other, and the watermark may be taken between them: only the last may tell the latest time.
+        # Flink may take the watermark between two elements of one batch. So only the last of them may contribute the latest time.
         moments = [int(times.min())] * (len(parts) - 1) + [int(times.max())]
         return [
             Row(
@@ -191,7 +189,9 @@ class Packer:
 
 
 class Packed:
-    """Packed elements in state: as they came, after the watermark that they met."""
+    """Packed elements in the log: unchanged, each behind the watermark that it met."""
+
+    form = "packed"
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = _plain(schema.empty_table()).schema
@@ -212,25 +212,28 @@ class Packed:
 
 
 class TellTime(ProcessFunction):
-    """Packed elements with the time that each may tell."""
+    """Packed elements, each with the time that it contributes to the watermarks."""
 
     def process_element(self, element: Row, context: ProcessFunction.Context) -> Iterable[Any]:
         return ((element, told(element)),)
 
 
 class Split(ProcessFunction):
-    """Arrow IPC streams to packed elements."""
+    """Arrow IPC streams, as bytes or as the only field of a row, to packed elements."""
 
     def __init__(self, packer: Packer, timed: bool) -> None:
         self.packer, self.timed = packer, timed
 
-    def process_element(self, element: bytes, context: ProcessFunction.Context) -> Iterable[Any]:
-        packed = self.packer(pa.ipc.open_stream(element).read_all())
+    def process_element(self, element: bytes | Row, context: ProcessFunction.Context) -> Iterable[Any]:
+        packed = self.packer(from_ipc(element if isinstance(element, bytes) else element[0]))
         return [(each, told(each)) for each in packed] if self.timed else packed
 
 
 def told(element: Row) -> int:
-    """The time that a packed element may tell the watermarks: no later row of its batch is earlier by more than the disorder."""
+    """The time in milliseconds that a packed element contributes to the watermarks.
+
+    No row that follows it in its batch is earlier than that by more than the disorder.
+    """
     return int(_TOLD.unpack_from(element[1], HEAD.size)[0]) // 1000
 
 
@@ -259,7 +262,7 @@ class Files:
         return {**self.__dict__, "_reading": None}
 
     def read(self, piece: int) -> pa.Table:
-        """One piece. Pieces that follow each other are read in one go."""
+        """One piece. Pieces that are read in order come from one scan of the file."""
         place, number = self.pieces[piece]
         if self._reading is None or self._reading[:2] != (place, number):
             self._reading = (place, number, self._from(place, number * self.rows))
@@ -268,18 +271,18 @@ class Files:
         return table
 
     def _from(self, place: int, skip: int) -> Iterator[pa.RecordBatch]:
-        waiting: list[pa.Table] = []
+        held: list[pa.Table] = []  # pieces are numbered, so each but the last has exactly so many rows
         for batch in _open(self.paths[place]).to_batches(batch_size=self.rows, fragment_readahead=1):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
                 continue
-            waiting.append(pa.Table.from_batches([batch.slice(skip)]))
+            held.append(pa.Table.from_batches([batch.slice(skip)]))
             skip = 0
-            while sum(table.num_rows for table in waiting) >= self.rows:
-                table = pa.concat_tables(waiting).combine_chunks()
+            while sum(table.num_rows for table in held) >= self.rows:
+                table = pa.concat_tables(held).combine_chunks()
                 yield table.slice(0, self.rows).to_batches()[0]
-                waiting = [table.slice(self.rows)] if table.num_rows > self.rows else []
-        rest = pa.concat_tables(waiting).combine_chunks() if waiting else None
+                held = [table.slice(self.rows)] if table.num_rows > self.rows else []
+        rest = pa.concat_tables(held).combine_chunks() if held else None
         if rest is not None and rest.num_rows:
             yield rest.to_batches()[0]
 
@@ -299,10 +302,7 @@ def packed_out(found: pa.Table, exact: bool) -> Iterator[bytes]:
     """Windows (or late rows) as one element."""
     if not found.num_rows:
         return
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, found.schema) as writer:
-        writer.write_table(found)
-    yield sink.getvalue().to_pybytes()
+    yield to_ipc(found)
 
 
 def _open(path: str) -> Any:
@@ -311,7 +311,7 @@ def _open(path: str) -> Any:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Without dictionaries: a record batch is sent without them."""
+    """The table without dictionaries, which a single record batch cannot carry."""
     fields = [
         pa.field(each.name, each.type.value_type if pa.types.is_dictionary(each.type) else each.type)
         for each in table.schema

@@ -10,15 +10,16 @@ from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import RuntimeContext
 from pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
-from windrow.state.pages import HEADER
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.storage.pages import HEADER
 from windrow_flink.rowtypes import BYTES
 
 
 class RawBytes(TypeInformation):
-    """Bytes in keyed state when Python runs in the JVM's threads, where Flink's own type for them copies one byte at a time.
+    """The type of bytes in keyed state when Python runs in the JVM's threads.
 
-    What Flink does with a type that it does not know is just right: it hands the bytes to Java as they are,
-    and stores them as such.
+    Flink's own type for bytes copies them one by one there. A type that Flink does not know is handed to Java and stored
+    as it is, which is what we want.
     """
 
 
@@ -28,7 +29,7 @@ def raw_bytes(context: RuntimeContext) -> TypeInformation:
 
 
 def in_thread(context: RuntimeContext) -> bool:
-    """Does this function run inside the JVM?"""
+    """Whether this function runs inside the JVM."""
     return "embedded" in type(context).__module__
 
 

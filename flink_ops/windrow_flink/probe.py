@@ -1,4 +1,4 @@
-"""Does Flink start here, and run Python? `python -m windrow_flink.probe` says so, or fails."""
+"""Check that Flink starts here and runs Python: `python -m windrow_flink.probe` says so, or fails."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rows of a stream as bytes and back to columns: what travels to the window function, and waits in its state.
+"""Rows of a stream as bytes, and back to columns: what travels to the window function, and is logged in its state.
 
-A row is a head of fixed width (that of every element, which fields are null, its numbers, the lengths of its
-texts), then the texts, then everything else as tagged values. So the heads of many rows are read as one
-array. Nothing is pickled: what is read from state is data.
+A row is a head of fixed width, then its texts, then everything else as tagged values. The head is that of every
+element, then which fields are null, the numbers, and the lengths of the texts. So the heads of many rows are read as
+one array. Nothing is pickled: what is read from state is data.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.aggregates.encoding import decode_value, encode_value
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.columns.encoding import decode_value, encode_value
+from windrow.columns.times import TimeUnit
 from windrow.errors import ColumnError, TimeColumnError
 from windrow_flink.elements import HEAD
-from windrow_flink.times import microseconds
+from windrow_flink.times import microseconds, moment
 
 MOST_FLAGS = 63
 
 
 class RowCodec:
-    """Encodes rows of one schema; ``positions`` say where its fields are in a row.
+    """Encodes rows of one schema; ``positions`` say where its fields are in a row, and ``unit`` what its time is in.
 
     >>> from windrow_flink.elements import MET
     >>> schema = pa.schema({"plug": pa.string(), "ts": pa.int64(), "load": pa.float64()})
@@ -35,11 +37,16 @@ class RowCodec:
     [(5, [{'plug': 'a', 'ts': 7, 'load': 1.5}, {'plug': 'b', 'ts': 9, 'load': None}]), (8, [{'plug': 'a', 'ts': 9, 'load': 2.5}])]
     """
 
-    def __init__(self, schema: pa.Schema, time: str, positions: Sequence[int]) -> None:
-        self.schema, self.time, self.positions = schema, time, list(positions)
+    form = "rows"
+
+    def __init__(
+        self, schema: pa.Schema, time: str, positions: Sequence[int], unit: TimeUnit | None = None
+    ) -> None:
+        self.schema, self.time, self.positions, self.unit = schema, time, list(positions), unit
         self._time_at = self.positions[schema.get_field_index(time)]
         kinds = [_kind(field.type) if place < MOST_FLAGS else "other" for place, field in enumerate(schema)]
-        indexes = [(i, p) for i, p in enumerate(self.positions) if schema.field(i).name != time]
+        # The head has the time in microseconds. A time in another unit is a number like others, too.
+        indexes = [(i, p) for i, p in enumerate(self.positions) if unit or schema.field(i).name != time]
         self._numbers = [
             (i, p, kinds[i] == "time") for i, p in indexes if kinds[i] in ("int", "float", "time")
         ]
@@ -58,7 +65,7 @@ class RowCodec:
         """Where the numbers are, if there is nothing else in a row."""
 
     def __reduce__(self) -> tuple[Callable[..., RowCodec], tuple[Any, ...]]:
-        return RowCodec, (self.schema, self.time, self.positions)
+        return RowCodec, (self.schema, self.time, self.positions, self.unit)
 
     def time_of(self, row: Any) -> int:
         """The event time of a row, in microseconds."""
@@ -67,7 +74,7 @@ class RowCodec:
             raise TimeColumnError(
                 f"time column {self.time!r} has a null; every row needs a time: drop such rows first, or give them one"
             )
-        return value if type(value) is int else microseconds(value)
+        return value if self.unit is None and type(value) is int else moment(value, self.unit)
 
     def encode(self, key: int, row: Any) -> bytes:
         """One row, for the bucket with this Flink key."""
@@ -110,7 +117,7 @@ class RowCodec:
         return ColumnError(f"the row {row!r} does not fit {self.schema.to_string()!r}: {cause}")
 
     def decode(self, entries: list[bytes]) -> Iterator[tuple[int, pa.Table]]:
-        """Entries of the state as tables, one for each run of rows that came under the same watermark."""
+        """Entries of the log as tables, one for each run of rows that met the same watermark."""
         if not entries:
             return
         size = self._head.itemsize
@@ -125,9 +132,11 @@ class RowCodec:
     def _table(self, entries: list[bytes], heads: Any) -> pa.Table:
         nulls = heads["nulls"]
         place = self.schema.get_field_index(self.time)
-        columns = {
-            place: _moments(pa.array(np.ascontiguousarray(heads["time"])), self.schema.field(place).type)
-        }
+        columns: dict[int, pa.Array] = {}
+        if self.unit is None:
+            columns[place] = _moments(
+                pa.array(np.ascontiguousarray(heads["time"])), self.schema.field(place).type
+            )
         for i, _, temporal in self._numbers:
             type_ = self.schema.field(i).type
             mask = (nulls >> np.uint64(i)) & np.uint64(1) != 0

@@ -1,4 +1,4 @@
-"""Flink's types of rows and Arrow's: which schema a stream has, and which type a schema gets."""
+"""Flink's row types and Arrow schemas: the schema of a stream, and the type of a schema."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyflink.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
     DateTypeInfo,
+    ExternalTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
@@ -22,6 +23,7 @@ from pyflink.common.typeinfo import (
     TypeInformation,
 )
 
+import windrow  # noqa: F401  # whole, before its parts: see the package
 from windrow.errors import ColumnError
 
 BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
@@ -50,6 +52,8 @@ def schema_of(row: TypeInformation) -> pa.Schema:
     >>> schema_of(Types.ROW_NAMED(["plug", "ts", "load"], [Types.STRING(), Types.LONG(), Types.DOUBLE()])).names
     ['plug', 'ts', 'load']
     """
+    if isinstance(row, ExternalTypeInfo):  # of a stream that was a table
+        return schema_of(row._type_info)
     if isinstance(row, RowTypeInfo):
         names, types = row.get_field_names(), row.get_field_types()
     elif isinstance(row, TupleTypeInfo):
@@ -97,7 +101,7 @@ def _flink(type_: pa.DataType, name: str) -> TypeInformation:
     if simple is not None:
         return simple()
     if types.is_timestamp(type_):
-        return Types.SQL_TIMESTAMP() if type_.tz is None else Types.INSTANT()
+        return Types.SQL_TIMESTAMP()  # what rows hold; those with a zone are in UTC
     if types.is_decimal(type_):
         return Types.BIG_DEC()
     if types.is_time(type_):

@@ -6,22 +6,23 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-from pyflink.common import Duration as FlinkDuration
-from pyflink.common import Row, Types, WatermarkStrategy
-from pyflink.common.typeinfo import TypeInformation
-from pyflink.datastream import DataStream, KeyedStream, OutputTag, ProcessFunction
-from pyflink.datastream.data_stream import typeinfo
-from pyflink.java_gateway import get_gateway
+from pyflink.common import Row
+from pyflink.datastream import DataStream, OutputTag, ProcessFunction
 
-from windrow import durations
+import windrow  # noqa: F401  # whole, before its parts: see the package
 from windrow.durations import Duration
-from windrow.errors import QueryError, TimeColumnError
-from windrow.query import Query
-from windrow_flink.buckets import KEY_GROUPS, Buckets, checked, spread
+from windrow.errors import QueryError
+from windrow.operator.idle import Idle
+from windrow.query.query import Query
+from windrow_flink.batches import gathers, stream_batches
+from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.elements import PACKED
-from windrow_flink.function import Plan, Windows, rows_out
+from windrow_flink.function import Codec, Wiring, rows_out
+from windrow_flink.inputs import check_watermarks, checked_stream, kept_columns, stream_type
+from windrow_flink.packed import Packed, Packer, Split
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
+from windrow_flink.steps import WindowStream, finish, keyed_by_first, time_to_live, timed
 from windrow_flink.times import microseconds
 
 
@@ -33,6 +34,8 @@ def windowed(
     disorder: Duration | None = None,
     buckets: int | None = None,
     ttl: Duration | None = None,
+    gather: bool | None = None,
+    idle: Idle | Duration | None = None,
     uid: str = "windrow",
 ) -> DataStream:
     """The windows of a stream of rows or tuples, as a stream of rows: keys, ``window_start``, ``window_end``, aggregates.
@@ -42,9 +45,14 @@ def windowed(
     time column, that far behind the latest row. A stream that ends is finished by its end. Rows that come too
     late (``late="side"``) are at :func:`late_rows`.
 
-    ``buckets`` is how many groups of keys there are, and so the largest parallelism; ``ttl`` frees the state
-    of a group that has been idle for so long. Neither may change between a savepoint and its resumption, and
-    ``uid`` must tell apart the operators of a job.
+    With ``gather``, rows cross into Python in Arrow batches, as many as come within ``python.fn-execution.bundle.time``;
+    without it, one by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and texts,
+    and a batch does not wait for longer than the next watermark.
+
+    ``buckets`` is the number of groups of keys, and so the largest parallelism. ``ttl`` frees the state of a group that
+    has been idle for so long. Neither may change between a savepoint and its resumption, and rows have to cross in the
+    same way. ``idle`` is for how long a key has to be silent until its windows are frozen: see :class:`windrow.Idle`. It may
+    change. ``uid`` must be different for each operator of a job.
 
     Times come out as ``Types.SQL_TIMESTAMP()`` (in UTC), or as whole microseconds if they came in as such.
     """
@@ -54,13 +62,23 @@ def windowed(
     if disorder is None:
         check_watermarks(source)
     kept = kept_columns(query, known)
-    codec = RowCodec(kept, query.time, [known.get_field_index(name) for name in kept.names])
     flink_keys = list(spread(checked(buckets, query)))
-    of = KeyOf([known.get_field_index(name) for name in query.by], Buckets(flink_keys))
-    late_tag = OutputTag(f"{uid}-late", type_of(kept)) if query.late == "side" else None
-    plan = Plan(query, codec, rows_out, late_tag, rows_out, ttl=time_to_live(ttl))
-    elements = timed(source, ToBucket(codec, of, disorder is not None), PACKED, disorder, uid)
-    return finish(keyed_by_first(elements, BYTES), plan, type_of(bound.output_schema), uid)
+    together = schema is None and gathers(source, kept) if gather is None else gather
+    codec: Codec
+    step: ProcessFunction
+    if together:
+        codec, step = Packed(kept), Split(Packer(query, flink_keys, kept), disorder is not None)
+        source = stream_batches(source, kept, watermarks=disorder is None)
+    else:
+        codec = RowCodec(
+            kept, query.time, [known.get_field_index(name) for name in kept.names], query.time_unit
+        )
+        of = KeyOf([known.get_field_index(name) for name in query.by], Buckets(flink_keys))
+        step = ToBucket(codec, of, disorder is not None)
+    elements = timed(source, step, PACKED, disorder, uid, alone=together)
+    late_tag = OutputTag(f"{uid}-late", type_of(codec.schema)) if query.late == "side" else None
+    wiring = Wiring(query, codec, rows_out, late_tag, rows_out, ttl=time_to_live(ttl), idle=Idle.of(idle))
+    return finish(keyed_by_first(elements, BYTES), wiring, type_of(bound.output_schema), uid)
 
 
 def late_rows(result: DataStream) -> DataStream:
@@ -69,12 +87,11 @@ def late_rows(result: DataStream) -> DataStream:
     ``result`` is what :func:`windowed` or :func:`windowed_packed` returned for it. As a side output they have the tag
     ``windrow-late``, where ``windrow`` is the operator's ``uid``.
     """
-    tag = getattr(result, "windrow_late", None)
-    if tag is None:
+    if not isinstance(result, WindowStream) or result.late_tag is None:
         raise QueryError(
             "late_rows() needs the stream that windowed() or windowed_packed() returned for a query with late='side'"
         )
-    return result.get_side_output(tag)
+    return result.get_side_output(result.late_tag)
 
 
 class KeyOf:
@@ -90,35 +107,8 @@ class KeyOf:
             return self.buckets.of(tuple([_hashable(row[position]) for position in self.positions]))
 
 
-def finish(keyed: KeyedStream, plan: Plan, output: TypeInformation, uid: str) -> DataStream:
-    """The operator on a keyed stream, with everything that makes it safe to restart."""
-    mode = _mode(keyed)
-    # Flink keeps the state of its two modes in forms that do not know each other, and would start empty without a word: so the mode
-    # is part of the operator's identity, and resuming in the other one is refused.
-    result = keyed.process(Windows(plan), output_type=output).name(uid).uid(f"{uid}-{mode}")
-    result.set_max_parallelism(KEY_GROUPS)
-    own_thread(result)
-    if plan.late_tag is not None:
-        # If nobody took the late rows, PyFlink would take them for windows.
-        nobody = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
-        result._j_data_stream.getSideOutput(plan.late_tag.get_java_output_tag()).sinkTo(nobody).uid(
-            f"{uid}-late"
-        )
-    result.windrow_late = plan.late_tag
-    return result
-
-
-def own_thread(stream: DataStream) -> DataStream:
-    """Keep an operator that works on Arrow data out of Flink's chains.
-
-    In thread mode, each Python operator of a chain has a thread state of its own in one and the same thread.
-    Native code that asks for the interpreter's lock then finds the wrong one, and waits for itself forever.
-    """
-    return stream.disable_chaining()
-
-
 class ToBucket(ProcessFunction):
-    """Rows as elements for the buckets of their keys. With a clock, as pairs of that and their time."""
+    """Rows as elements for the buckets of their keys. If ``timed``, each comes with its time, as a pair."""
 
     def __init__(self, codec: RowCodec, of: KeyOf, timed: bool) -> None:
         self.codec, self.of, self.timed = codec, of, timed
@@ -128,114 +118,6 @@ class ToBucket(ProcessFunction):
         bucket = self.of(values)
         element = Row(bucket, self.codec.encode(bucket, values))
         return ((element, self.codec.time_of(values) // 1000),) if self.timed else (element,)
-
-
-def timed(
-    stream: DataStream,
-    step: ProcessFunction,
-    output: TypeInformation,
-    disorder: Duration | None,
-    uid: str,
-    *,
-    alone: bool = False,
-    single: bool = False,
-) -> DataStream:
-    """Apply a step; with ``disorder`` it gives pairs of an element and its time in milliseconds, from which watermarks are made.
-
-    PyFlink would extract the time in a step of its own: one more crossing for every element. A ``single`` task keeps
-    the elements in their order.
-    """
-    jvm = get_gateway().jvm
-    if disorder is None:
-        name = jvm.org.apache.flink.python.util.PythonConfigUtil.STREAM_KEY_BY_MAP_OPERATOR_NAME
-        made = stream.process(step, output_type=output).name(name).uid(f"{uid}-key")
-        made = made.set_parallelism(1) if single else made
-        return own_thread(made) if alone else made
-    wait = durations.parse(disorder, name="disorder")
-    if wait < 0:
-        raise QueryError(f"disorder cannot be negative, as {durations.format(wait)!r} is")
-    pairs = (
-        stream.process(step, output_type=Types.TUPLE([output, Types.LONG()]))
-        .name(f"{uid}-key")
-        .uid(f"{uid}-key")
-    )
-    pairs = pairs.set_parallelism(1) if single else pairs
-    pairs = own_thread(pairs) if alone else pairs
-    strategy = WatermarkStrategy.for_bounded_out_of_orderness(FlinkDuration.of_millis(-(-wait // 1000)))
-    python = jvm.org.apache.flink.streaming.api.functions.python.eventtime
-    j_strategy = strategy._j_watermark_strategy.withTimestampAssigner(python.CustomTimestampAssigner())
-    j_timed = pairs._j_data_stream.assignTimestampsAndWatermarks(j_strategy).uid(f"{uid}-time")
-    j_plain = j_timed.map(python.RemoveTimestampMapFunction(), output.get_java_type_info()).uid(
-        f"{uid}-timed"
-    )
-    return DataStream(j_plain.setParallelism(1) if single else j_plain)
-
-
-def keyed_by_first(stream: DataStream, element: TypeInformation) -> KeyedStream:
-    """Rows of (key, element), partitioned by the key on Flink's side of the fence."""
-    selector = get_gateway().jvm.KeyByKeySelector()
-    j_keyed = stream._j_data_stream.keyBy(selector, Types.ROW([Types.INT()]).get_java_type_info())
-    return KeyedStream(j_keyed, element, stream)
-
-
-def kept_columns(query: Query, schema: pa.Schema) -> pa.Schema:
-    """The columns that have to wait in state: all, if late rows are handed back, else those that the query reads."""
-    if query.late == "side":
-        return schema
-    names = {*query.by, query.time, *(name for each in query.aggregates.values() for name in each.columns)}
-    attribute = getattr(query.window, "attribute", None)
-    return pa.schema([each for each in schema if each.name in names or each.name == attribute])
-
-
-def checked_stream(stream: object) -> DataStream:
-    if isinstance(stream, KeyedStream):
-        raise QueryError(
-            "windowed() groups by the query's own keys (by=…); give it the stream before key_by, "
-            "or write stream.key_by(…).process(FPBA(query))"
-        )
-    if not isinstance(stream, DataStream):
-        raise QueryError(
-            f"windowed() needs a DataStream, not {type(stream).__name__}; for a Table there is windowed_table()"
-        )
-    return stream
-
-
-def check_watermarks(stream: DataStream) -> None:
-    """A stream that neither ends nor has watermarks would never finish a window."""
-    endless = False
-    for step in stream._j_data_stream.getTransformation().getTransitivePredecessors():
-        kind = step.getClass().getSimpleName()
-        if kind == "TimestampsAndWatermarksTransformation":
-            return
-        if kind == "SourceTransformation" and str(step.getBoundedness()) == "CONTINUOUS_UNBOUNDED":
-            strategy = step.getWatermarkStrategy()
-            silent = get_gateway().jvm.org.apache.flink.api.common.eventtime.NoWatermarksGenerator
-            endless |= strategy.createWatermarkGenerator(None).getClass() == silent().getClass()
-    if endless:
-        raise TimeColumnError(
-            "the stream has no watermarks and no end, so no window would ever be finished; pass disorder='5s' (how much a row "
-            "may be behind), or give its source a WatermarkStrategy"
-        )
-
-
-def stream_type(stream: DataStream) -> TypeInformation:
-    return typeinfo._from_java_type(stream._j_data_stream.getTransformation().getOutputType())
-
-
-def _mode(stream: DataStream) -> str:
-    gateway = get_gateway()
-    configuration = stream._j_data_stream.getExecutionEnvironment().getConfiguration()
-    return str(configuration.get(gateway.jvm.org.apache.flink.python.PythonOptions.PYTHON_EXECUTION_MODE))
-
-
-def time_to_live(ttl: Duration | None) -> int | None:
-    """In milliseconds."""
-    if ttl is None:
-        return None
-    idle = durations.parse(ttl, name="ttl") // 1000
-    if idle <= 0:
-        raise QueryError("ttl has to be at least a millisecond")
-    return idle
 
 
 def _hashable(value: Any) -> Any:

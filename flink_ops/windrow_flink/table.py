@@ -1,9 +1,8 @@
-"""Tables in, tables out; where query and aggregates allow it, Flink's own SQL makes the slices."""
+"""Tables in, tables out. Where query and aggregates allow it, Flink's own SQL aggregates the slices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -14,36 +13,42 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment, Table
 from pyflink.table.types import to_arrow_type
 
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.columns.ipc import from_ipc
 from windrow.errors import ColumnError, QueryError, TimeColumnError
-from windrow.query import BoundQuery, Query
-from windrow.windows import CountWindow, DeltaWindow, TimeWindow, pane
+from windrow.query.query import BoundQuery, Query
+from windrow.query.slicing import (
+    Panes,
+    PushDown,
+    columns_sent,
+    obstacle,
+    panes,
+    push_down_option,
+    time_windows,
+)
+from windrow.windows import CountWindow, DeltaWindow
 from windrow_flink.batches import all_cross, batches, quoted
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.elements import PACKED
-from windrow_flink.function import Codec, Plan, rows_out
+from windrow_flink.function import Codec, Wiring, rows_out
+from windrow_flink.inputs import kept_columns
 from windrow_flink.packed import Packed, Packer
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import BYTES, type_of
-from windrow_flink.stream import KeyOf, finish, kept_columns, keyed_by_first, own_thread, time_to_live
+from windrow_flink.steps import finish, keyed_by_first, own_thread, time_to_live
+from windrow_flink.stream import KeyOf
 
 MILLISECOND = 1000
 _SQL = {"i1": "TINYINT", "i2": "SMALLINT", "i4": "INT", "i8": "BIGINT", "f4": "FLOAT", "f8": "DOUBLE"}
 _numbers = count()
 
 
-@dataclass(frozen=True)
-class Slices:
-    """Slices that Flink SQL is to aggregate: their length and offset in microseconds."""
-
-    length: int
-    offset: int
-
-
 def windowed_table(
     table: Table,
     query: Query,
     *,
-    push_down: bool | str = "auto",
+    push_down: PushDown = "auto",
+    pushdown: PushDown | None = None,
     buckets: int | None = None,
     ttl: Any = None,
     uid: str = "windrow",
@@ -51,24 +56,17 @@ def windowed_table(
     """The windows of a table, as a table.
 
     The query's time column must be the table's time attribute (the one its ``WATERMARK`` is declared for).
-    ``push_down`` says who aggregates rows into slices: ``True`` is Flink SQL, ``False`` is Python, "auto" is
-    SQL if that cannot change the answer: time windows, no lateness, and aggregates whose SQL form rounds no
-    more than ours. :func:`pushed_down` tells what would be done, and why. Rows for Python cross in Arrow batches,
-    if all of their columns are numbers, booleans and texts; else one by one.
+    ``push_down`` says who aggregates rows into slices: ``True`` is Flink SQL, ``False`` is Python. "auto" is SQL if that
+    cannot change the result: time windows, no lateness, and aggregates whose SQL form rounds no more than ours.
+    :func:`pushed_down` tells what would be done, and why. ``pushdown`` is another spelling of ``push_down``. Rows for
+    Python cross in Arrow batches if all their columns are numbers, booleans and texts; otherwise one by one.
     """
-    if not isinstance(table, Table):
-        raise QueryError(
-            f"windowed_table() needs a Table, not {type(table).__name__}; for a DataStream there is windowed()"
-        )
-    environment = table._t_env
-    if not isinstance(environment, StreamTableEnvironment):
-        raise QueryError(
-            "windowed_table() needs a table of a StreamTableEnvironment: StreamTableEnvironment.create(environment)"
-        )
+    asked = push_down_option(push_down, pushdown)
+    environment = _environment(table)
     schema, zoned = _schema(table, query)
     bound = query.bind(schema)
-    slices, reason = _slices(bound, environment, zoned, push_down)
-    if push_down is True and slices is None:
+    slices, reason = _sql_panes(bound, environment, zoned, asked)
+    if asked is True and slices is None:
         raise QueryError(f"push_down=True is not possible: {reason}")
     if query.late == "side":
         raise QueryError(
@@ -84,26 +82,21 @@ def windowed_table(
         stream = batches(environment, name, kept, query.time)
         elements = own_thread(stream.process(FromBatch(Packer(query, flink_keys, kept)), output_type=PACKED))
     else:
-        if slices is None:
-            text = f"SELECT {', '.join(quoted(each) for each in kept.names)} FROM {quoted(name)}"
-            shift, columns = 0, kept
-        else:
-            text = _slice_sql(bound, name, slices, zoned)
-            shift, columns = 1 - slices.length // MILLISECOND, _partial_schema(bound)
-        codec = rows = RowCodec(columns, query.time, range(len(columns)))
+        codec, text, shift = _row_by_row(bound, name, kept, slices)
+        columns = codec.schema
         of = KeyOf([columns.get_field_index(each) for each in query.by], Buckets(flink_keys))
-        step = FromTable(rows, of, columns.get_field_index(query.time), shift)
+        step = FromTable(codec, of, columns.get_field_index(query.time), shift)
         stream = environment.to_data_stream(environment.sql_query(text))
         elements = stream.process(step, output_type=PACKED)
-    plan = Plan(query, codec, rows_out, ttl=time_to_live(ttl), schema=None if slices is None else kept)
+    wiring = Wiring(query, codec, rows_out, ttl=time_to_live(ttl), schema=None if slices is None else kept)
     keyed = keyed_by_first(elements.name(f"{uid}-key").uid(f"{uid}-key"), BYTES)
-    return _as_table(environment, finish(keyed, plan, type_of(bound.output_schema), uid), bound, zoned)
+    return _as_table(environment, finish(keyed, wiring, type_of(bound.output_schema), uid), bound, zoned)
 
 
 def pushed_down(table: Table, query: Query) -> str:
     """Whether Flink SQL would aggregate the slices of this query, and why (not)."""
     schema, zoned = _schema(table, query)
-    slices, reason = _slices(query.bind(schema), table._t_env, zoned, "auto")
+    slices, reason = _sql_panes(query.bind(schema), table._t_env, zoned, "auto")
     return reason if slices is None else f"Flink SQL aggregates slices of {slices.length // MILLISECOND} ms"
 
 
@@ -114,11 +107,11 @@ class FromBatch(ProcessFunction):
         self.packer = packer
 
     def process_element(self, row: Any, context: ProcessFunction.Context) -> Iterable[Any]:
-        return self.packer(pa.ipc.open_stream(row[0]).read_all())
+        return self.packer(from_ipc(row[0]))
 
 
 class FromTable(ProcessFunction):
-    """Rows of a table as elements for the buckets of their keys. Their time is the one that Flink goes by."""
+    """Rows of a table as elements for the buckets of their keys. Their time is Flink's time of the row."""
 
     def __init__(self, codec: RowCodec, of: KeyOf, time: int, shift: int) -> None:
         self.codec, self.of, self.time, self.shift = codec, of, time, shift
@@ -131,7 +124,7 @@ class FromTable(ProcessFunction):
 
 
 def _schema(table: Table, query: Query) -> tuple[pa.Schema, bool]:
-    """The columns of a table, its time as whole microseconds; and whether that is a point on the time line (``TIMESTAMP_LTZ``)."""
+    """The columns of a table, with its time as whole microseconds; and whether the time is an instant (``TIMESTAMP_LTZ``)."""
     known = table.get_schema()
     names, types = known.get_field_names(), known.get_field_data_types()
     if query.time not in names:
@@ -144,6 +137,10 @@ def _schema(table: Table, query: Query) -> tuple[pa.Schema, bool]:
             f"time column {query.time!r} of the table is {j_type.asSummaryString()}, and not its time attribute; "
             f"declare WATERMARK FOR {query.time} AS {query.time} - INTERVAL '5' SECOND where the table is made"
         )
+    if query.time_unit is not None:
+        raise TimeColumnError(
+            f"time column {query.time!r} of a table is its time attribute, a timestamp; leave time_unit={query.time_unit!r} out"
+        )
     fields = []
     for name, type_ in zip(names, types, strict=True):
         if name == query.time:
@@ -152,55 +149,69 @@ def _schema(table: Table, query: Query) -> tuple[pa.Schema, bool]:
         try:
             fields.append(pa.field(name, to_arrow_type(type_)))
         except ValueError:
-            if name in kept_names(query):
+            if name in columns_sent(query, names):
                 raise ColumnError(
                     f"column {name!r} of the table is {type_}, which has no Arrow type; cast it"
                 ) from None
-    return pa.schema(
-        fields
-    ), "LTZ" in j_type.asSummaryString() or "LOCAL TIME ZONE" in j_type.asSummaryString()
+    kind = j_type.asSummaryString()
+    return pa.schema(fields), "LTZ" in kind or "LOCAL TIME ZONE" in kind
 
 
-def kept_names(query: Query) -> set[str]:
-    """The columns that a query reads."""
-    attribute = getattr(query.window, "attribute", None)
-    inputs = {name for each in query.aggregates.values() for name in each.columns}
-    return {*query.by, query.time, *inputs} | ({attribute} if attribute else set())
+def _environment(table: object) -> StreamTableEnvironment:
+    if not isinstance(table, Table):
+        raise QueryError(
+            f"windowed_table() needs a Table, not {type(table).__name__}; for a DataStream there is windowed()"
+        )
+    environment = table._t_env
+    if not isinstance(environment, StreamTableEnvironment):
+        raise QueryError(
+            "windowed_table() needs a table of a StreamTableEnvironment: StreamTableEnvironment.create(environment)"
+        )
+    return environment
 
 
-def _slices(
-    bound: BoundQuery, environment: Any, zoned: bool, push_down: bool | str
-) -> tuple[Slices | None, str]:
-    """The slices that SQL may aggregate; else why it may not."""
-    query = bound.query
+def _row_by_row(
+    bound: BoundQuery, view: str, kept: pa.Schema, slices: Panes | None
+) -> tuple[RowCodec, str, int]:
+    """How rows, or the slices that SQL makes of them, cross one by one.
+
+    Returns the codec, the SQL that gives them, and what turns Flink's time of a row into the operator's, in milliseconds:
+    the time of a slice is its last millisecond there, and its first here.
+    """
+    if slices is None:
+        columns, shift = kept, 0
+        text = f"SELECT {', '.join(quoted(each) for each in kept.names)} FROM {quoted(view)}"
+    else:
+        columns, shift = _partial_schema(bound), 1 - slices.length // MILLISECOND
+        text = _slice_sql(bound, view, slices)
+    return RowCodec(columns, bound.query.time, range(len(columns))), text, shift
+
+
+def _sql_panes(
+    bound: BoundQuery, environment: Any, zoned: bool, push_down: PushDown
+) -> tuple[Panes | None, str]:
+    """The equal slices that Flink SQL aggregates; if none, why not.
+
+    Beyond the rule for all engines, their bounds have to be whole milliseconds in UTC, and fields of partials numbers.
+    """
     if push_down is False:
         return None, "push_down=False"
-    windows: list[Any] = [window for _, window in query.windows]
-    if not all(isinstance(window, TimeWindow) for window in windows):
-        return (
-            None,
-            f"{type(query.window).__name__} is not made of slices that are known beforehand; TimeWindow is",
-        )
-    if query.lateness or query.late != "drop" or query.early is not None:
-        return None, "Flink SQL drops late rows and shows nothing early: lateness, late and early need rows"
+    if reason := obstacle(bound, "flink", stream=True):
+        return None, reason
     for name, monoid in bound.monoids.items():
-        sql = monoid.sql.on("flink") if monoid.sql is not None else None
-        if (
-            sql is None
-            or monoid.fields is None
-            or not all(f.dtype.str[1:] in _SQL and not f.width for f in monoid.fields)
-        ):
+        if monoid.fields is None or not all(f.dtype.str[1:] in _SQL and not f.width for f in monoid.fields):
             return None, f"aggregate {name!r} ({monoid.name}) has no SQL form for Flink"
         if push_down is not True and monoid.sql is not None and not monoid.sql.exact:
             return (
                 None,
                 f"aggregate {name!r} ({monoid.name}) would be rounded more in SQL; ask for it with push_down=True",
             )
-    length = pane(windows)
-    slices = Slices(length, windows[0].offset % length)
-    if length % MILLISECOND or slices.offset % MILLISECOND:
+    slices = panes(time_windows(bound.query))
+    if slices.length % MILLISECOND or slices.offset % MILLISECOND:
         return None, "the slices are not whole milliseconds, Flink's unit"
-    if zoned and not _is_utc(environment) and 900_000_000 % length:
+    if (
+        zoned and not _is_utc(environment) and 900_000_000 % slices.length
+    ):  # zones differ by quarters of an hour
         zone = environment.get_config().get_local_timezone()
         return None, f"Flink SQL would align the slices to the session's time zone, {zone}"
     return slices, ""
@@ -210,7 +221,8 @@ def _is_utc(environment: Any) -> bool:
     return environment.get_config().get_local_timezone() in ("UTC", "Etc/UTC", "Z", "GMT")
 
 
-def _slice_sql(bound: BoundQuery, view: str, slices: Slices, zoned: bool) -> str:
+def _slice_sql(bound: BoundQuery, view: str, slices: Panes) -> str:
+    """SQL that gives the partials of slices, under the last millisecond of each."""
     query = bound.query
     time = quoted(query.time)
     keys = [quoted(name) for name in query.by]
@@ -219,19 +231,20 @@ def _slice_sql(bound: BoundQuery, view: str, slices: Slices, zoned: bool) -> str
         assert monoid.sql is not None and monoid.fields is not None
         expressions = monoid.sql.on("flink")
         assert expressions is not None
-        columns = [quoted(column) for column in bound.inputs(name)]
+        inputs = bound.sql_inputs(name, "flink")
+        assert inputs is not None, "obstacle() has looked"
         for field in monoid.fields:
-            expression = expressions[field.name].format(*columns)
+            expression = expressions[field.name].format(*inputs)
             fields.append(
                 f"CAST({expression} AS {_SQL[field.dtype.str[1:]]}) AS {quoted(f'{name}.{field.name}')}"
             )
-    chosen = ", ".join([*keys, f"window_time AS {time}", *fields])
-    # A row behind the watermark is late, also while its slice is still open.
+    columns = ", ".join([*keys, f"window_time AS {time}", *fields])
+    # A row behind the watermark is late, even if its slice is still open.
     rows = f"SELECT * FROM {quoted(view)} WHERE CURRENT_WATERMARK({time}) IS NULL OR {time} > CURRENT_WATERMARK({time})"
     inner = f"{view}_rows"
     offset = f", {_interval(slices.offset)}" if slices.offset else ""
     return (
-        f"WITH {quoted(inner)} AS ({rows}) SELECT {chosen} "
+        f"WITH {quoted(inner)} AS ({rows}) SELECT {columns} "
         f"FROM TABLE(TUMBLE(TABLE {quoted(inner)}, DESCRIPTOR({time}), {_interval(slices.length)}{offset})) "
         f"GROUP BY {', '.join([*keys, 'window_start', 'window_end', 'window_time'])}"
     )

@@ -1,8 +1,7 @@
-"""Flink's clock and ours: milliseconds that have passed there, the earliest microsecond that may still come here.
+"""Flink's watermarks and ours.
 
-Flink's watermark ``w`` says that no row with a time ≤ ``w`` milliseconds will come. A row of the same
-millisecond may still carry any of its microseconds, and the next millisecond is the earliest that a later row
-can have.
+Flink's watermark ``w`` says that no row of millisecond ``w``, or of an earlier one, will come. Ours is the earliest
+microsecond that a row may still have, so it is the first one of the next millisecond.
 """
 
 from __future__ import annotations
@@ -10,7 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from windrow.kernels.layout import FOREVER
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.columns.times import FARTHEST, PER_UNIT, TimeUnit
+from windrow.errors import TimeColumnError
+from windrow.kernels.slices.layout import FOREVER
 
 END = (1 << 63) - 1
 """The watermark after the last row."""
@@ -45,3 +47,19 @@ def microseconds(value: Any) -> int:
     if hasattr(value, "getEpochSecond"):  # Java's own, as thread mode hands it over
         return int(value.getEpochSecond()) * 1_000_000 + int(value.getNano()) // 1000
     return int(value)
+
+
+def moment(value: Any, unit: TimeUnit | None) -> int:
+    """As :func:`microseconds`, of a number in this unit, as :mod:`windrow.columns.times` computes it.
+
+    >>> moment(1.5, "s"), moment(1999, "ns"), moment(7, None)
+    (1500000, 1, 7)
+    """
+    if unit is None:
+        return microseconds(value)
+    times, divided = PER_UNIT[unit]
+    if not isinstance(value, float):
+        return int(value) * times // divided
+    if not abs(value) < FARTHEST:
+        raise TimeColumnError(f"a row has the time {value}, which is none; drop such rows")
+    return round(value * times / divided)

@@ -1,12 +1,13 @@
-"""A stream that its driver feeds and ends: batches through a folder, windows back in the order of every answer.
+"""A stream that its driver feeds and ends: batches go in through a folder, windows come back in order.
 
 ::
 
-    driver ─ a file for each batch ─ ReadFeed ┬ windowed_packed ┬ InOrder ─ windows
-                                              └──── a beat ─────┘   └ how far it has come, for the driver
+    driver ─ a file for each batch ─ ReadFeed ┬ windowed_packed ─┬ InOrder ─ windows
+                                              └─ empty elements ─┘   └ the watermark it has reached, for the driver
 
-The driver writes a batch, waits until its watermark has gone through every slot, and only then looks for the next: what is
-late is the same in every run. After the last batch it drains the job, and Flink ends the stream as if its source had ended.
+The driver writes a batch and waits until the watermark of that batch has gone through every slot. Only then it looks for
+the next one. So the same rows are late in every run. After the last batch the driver drains the job, and Flink ends the
+stream as if its source had ended.
 """
 
 from __future__ import annotations
@@ -30,22 +31,25 @@ from pyflink.datastream import (
 )
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
-from windrow.query import Query
-from windrow.windows import TimeWindow
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.columns.ipc import from_ipc, to_ipc
+from windrow.query.query import Query
+from windrow.query.slicing import time_windows
 from windrow_flink.buckets import checked, spread
 from windrow_flink.elements import PACKED
+from windrow_flink.inputs import kept_columns
 from windrow_flink.packed import Packer, packed_out, told, unpack
 from windrow_flink.rowtypes import BYTES
-from windrow_flink.stream import kept_columns, keyed_by_first, own_thread, timed
+from windrow_flink.steps import keyed_by_first, own_thread, timed
 from windrow_flink.times import END, from_flink
 
 PACE = 0.01
-"""Seconds between two looks for a batch, or for how far it has come."""
+"""Seconds between two looks for a batch, or for the watermark that it has reached."""
 SETTINGS = {
     "python.fn-execution.bundle.size": "1",  # a batch does not wait for the next one
     "pipeline.auto-watermark-interval": "2 ms",
 }
-"""What a job that is fed needs of its environment."""
+"""Settings of the environment for a job that is fed."""
 
 
 class Feed:
@@ -61,7 +65,7 @@ class Feed:
         latest = int(self.bound.times(pa.Table.from_batches([batch])).max()) // 1000
         self.asked = max(self.asked, latest - -(-self.disorder // 1000) - 1)
         path = self.folder / str(self.next)
-        _written(path, _ipc(batch))
+        _written(path, to_ipc(pa.Table.from_batches([batch])))
         self.next += 1
         while (path.exists() or self.reached() < self.asked) and not over.wait(PACE):
             pass
@@ -84,8 +88,8 @@ class Feed:
         return timed(ticks, step, PACKED, self.disorder, "windrow-feed", single=True)
 
     def in_order(self, windows: DataStream, rows: DataStream) -> DataStream:
-        """The packed windows that were made of the rows, in the order of every answer."""
-        beats = own_thread(rows.map(Beat(), output_type=PACKED).set_parallelism(1))
+        """The packed windows that were made of the rows, in the order of every result."""
+        beats = own_thread(rows.map(EmptyElement(), output_type=PACKED).set_parallelism(1))
         together = windows.map(ToOne(), output_type=PACKED).union(beats)
         ordered = keyed_by_first(together, BYTES).process(
             InOrder(self.query, self.schema, str(self.folder)), output_type=BYTES
@@ -105,13 +109,13 @@ class ReadFeed(ProcessFunction):
         if not path.exists():
             return ()
         self.next += 1
-        rows = pa.ipc.open_stream(path.read_bytes()).read_all()
+        rows = from_ipc(path.read_bytes())
         path.unlink()
         return [(each, told(each)) for each in self.packer(rows)]
 
 
-class Beat(MapFunction):
-    """For each element of rows an empty one, which goes around the windows."""
+class EmptyElement(MapFunction):
+    """For each element of rows an empty one, which bypasses the windows and carries only the watermark."""
 
     def map(self, element: Any) -> Row:
         return Row(0, b"")
@@ -127,25 +131,24 @@ class ToOne(MapFunction):
 class InOrder(KeyedProcessFunction):
     """Holds packed windows until every slot has reached the watermark at which they were final, and sorts them.
 
-    Those of time windows are in order over all elements, those of others in each.
+    Time windows come out in one order overall. Other windows are in order within each element.
     """
 
     def __init__(self, query: Query, schema: pa.Schema, folder: str) -> None:
         self.query, self.schema, self.folder = query, schema, folder
-        windows = [window for _, window in query.windows]
-        self.by_end = query.early is None and all(isinstance(window, TimeWindow) for window in windows)
+        self.by_end = query.early is None and bool(time_windows(query))
         self.wait = 0 if query.late == "update" else query.lateness
 
     def open(self, context: RuntimeContext) -> None:
         """Called once, before any element."""
         self.bound = self.query.bind(self.schema)
-        self.waiting: list[pa.Table] = []
+        self.buffer: list[pa.Table] = []
 
     def process_element(self, element: bytes, context: KeyedProcessFunction.Context) -> None:
-        """Called for each table of windows, and for each beat: the watermark after it matters."""
+        """Called for each table of windows, and for each empty element, of which only the watermark behind it matters."""
         if element:
             output = self.bound.output_schema
-            self.waiting.append(unpack(element).select(output.names).cast(output))
+            self.buffer.append(unpack(element).select(output.names).cast(output))
         clock = context.timer_service()
         clock.register_event_time_timer(min(clock.current_watermark() + 1, END))
 
@@ -153,17 +156,17 @@ class InOrder(KeyedProcessFunction):
         """Called when the watermark of all slots has moved."""
         clock = context.timer_service()
         reached = clock.current_watermark()
-        if self.waiting:
-            found = self._due(pa.concat_tables(self.waiting), from_flink(reached) - self.wait)
-            if self.waiting:
+        if self.buffer:
+            found = self._due(pa.concat_tables(self.buffer), from_flink(reached) - self.wait)
+            if self.buffer:
                 clock.register_event_time_timer(min(reached + 1, END))
             if found.num_rows:
                 yield from packed_out(self.bound.sort(found), True)
         _written(Path(self.folder, "reached"), str(reached).encode())
 
     def _due(self, found: pa.Table, reached: int) -> pa.Table:
-        """Takes the windows that all slots have reached; those of a slot that is ahead go on waiting."""
-        self.waiting = []
+        """The windows that all slots have reached; those of a slot that is ahead stay in the buffer."""
+        self.buffer = []
         if not self.by_end:
             return found
         ends = found.column("window_end")
@@ -171,19 +174,12 @@ class InOrder(KeyedProcessFunction):
             ends = ends.cast(pa.timestamp("us", ends.type.tz)).cast(pa.int64())
         ahead = found.filter(pc.greater(ends, reached))
         if ahead.num_rows:
-            self.waiting.append(ahead)
+            self.buffer.append(ahead)
         return found.filter(pc.less_equal(ends, reached))
 
 
-def _ipc(batch: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue()
-
-
-def _written(path: Path, content: bytes | pa.Buffer) -> None:
-    """Whole, or not there."""
+def _written(path: Path, content: bytes) -> None:
+    """Write a file so that it is there either whole or not at all."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_bytes(content)
     partial.replace(path)

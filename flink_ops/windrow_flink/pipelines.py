@@ -1,0 +1,227 @@
+"""``pipelined(updates, changes)``: the streams of a space, and the changes of its graph, in one Flink job.
+
+Updates and changes are elements of one keyed stream; the key is the space. So a composite that somebody puts joins the
+running job, and graph, values and windows are in one checkpoint. With ``order="event"``, elements are logged in keyed state
+until the watermark passes them. With ``order="arrival"``, each runs when it comes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, Unpack
+
+import pyarrow as pa
+from pyflink.common import Duration as FlinkDuration
+from pyflink.common import Row, Types, WatermarkStrategy
+from pyflink.datastream import (
+    DataStream,
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessFunction,
+    RuntimeContext,
+    TimerService,
+)
+from pyflink.datastream.state import ListStateDescriptor
+
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.durations import Duration
+from windrow.errors import ColumnError
+from windrow.pipelines.engine import OUTPUT, ROWS, Options, Settings, feed
+from windrow.pipelines.runtime import Runtime
+from windrow_flink.buckets import KEY_GROUPS
+from windrow_flink.elements import MET
+from windrow_flink.function import current_key
+from windrow_flink.inputs import check_watermarks, checked_stream, stream_type
+from windrow_flink.pages import BucketPages, PageStates, raw_bytes
+from windrow_flink.rowtypes import BYTES, schema_of, type_of
+from windrow_flink.steps import WindowStream, consume, own_thread, timed
+from windrow_flink.times import END, from_flink, microseconds, to_flink
+
+SPACE = "space"
+ELEMENT = Types.ROW([Types.STRING(), BYTES])
+"""The space, and a row of updates and changes as JSON."""
+_UPDATED = pa.schema(
+    [(SPACE, pa.string()), *(OUTPUT.field(n) for n in ("stream", "ts", "sequence", "values", "sink"))]
+)
+_REPORTED = pa.schema(
+    [(SPACE, pa.string()), *(OUTPUT.field(n) for n in ("kind", "stream", "ts", "sequence", "message"))]
+)
+_IDLE = 50
+"""For so many milliseconds may the stream of changes be silent before watermarks no longer wait for it."""
+
+
+def pipelined(
+    updates: DataStream,
+    changes: DataStream,
+    *,
+    disorder: Duration | None = None,
+    uid: str = "windrow-pipelines",
+    **options: Unpack[Options],
+) -> DataStream:
+    """The updates that all streams emit, as rows: ``space``, ``stream``, ``ts``, ``sequence``, ``values`` (JSON), ``sink``.
+
+    ``updates`` are rows with the fields ``stream``, ``ts`` (whole microseconds, or a timestamp) and ``values``, a JSON object of
+    channels; instead of ``values``, every other field may be a channel. ``sequence`` tells updates of one source with equal times
+    apart; without it, the second of them is taken for a repetition. ``changes`` are rows with the fields of
+    :data:`windrow.pipelines.CHANGES`. With a field ``space`` in both, each space has its own graph.
+
+    The updates must carry watermarks; with ``disorder`` they are made here, that far behind the latest update. With
+    ``order="event"``, updates and changes wait for the watermark and run by (ts, sequence); with ``"arrival"``, they run
+    when they come. :func:`reports` are the rows of what failed, was refused or came late. ``functions``, ``sinks``,
+    ``quotas``, ``allow`` and ``late`` are those of :class:`windrow.pipelines.Runtime`. ``uid`` must be different for each
+    operator of a job.
+    """
+    settings = Settings.of(options)
+    if disorder is None:
+        check_watermarks(checked_stream(updates))
+    data = timed(
+        updates,
+        UpdateElements(_fields(updates, "updates", ("stream", "ts")), disorder is not None),
+        ELEMENT,
+        disorder,
+        uid,
+    )
+    # Changes have no watermarks: if none come, watermarks must not wait for them.
+    silent = WatermarkStrategy.no_watermarks().with_idleness(FlinkDuration.of_millis(_IDLE))
+    needed = ("operation", "actor", "document")
+    changed = (
+        checked_stream(changes)
+        .process(ChangeElements(_fields(changes, "changes", needed)), output_type=ELEMENT)
+        .name(f"{uid}-changes")
+        .uid(f"{uid}-changes")
+        .assign_timestamps_and_watermarks(silent)
+        .uid(f"{uid}-silent")
+    )
+    tag = OutputTag(f"{uid}-reports", type_of(_REPORTED))
+    keyed = data.union(changed).key_by(_space_of, key_type=Types.STRING())
+    result = keyed.process(PipelineFunction(settings, tag), output_type=type_of(_UPDATED)).name(uid).uid(uid)
+    result.set_max_parallelism(KEY_GROUPS)
+    own_thread(result)
+    consume(result, tag, f"{uid}-reported")
+    return WindowStream(result, tag)
+
+
+def reports(result: DataStream) -> DataStream:
+    """What failed, was refused or came late: rows of space, kind, stream, ts, sequence, message.
+
+    ``result`` is what :func:`pipelined` returned.
+    """
+    if not isinstance(result, WindowStream) or result.late_tag is None:
+        raise ColumnError("reports() needs the stream that pipelined() returned")
+    return result.get_side_output(result.late_tag)
+
+
+class UpdateElements(ProcessFunction):
+    """Updates as elements. If ``timed``, each comes with its time in milliseconds, as a pair."""
+
+    def __init__(self, names: list[str], timed: bool) -> None:
+        self.names, self.timed = names, timed
+
+    def process_element(self, row: Any, context: ProcessFunction.Context) -> Iterable[Any]:
+        named = dict(zip(self.names, row, strict=True))
+        space, stream, ts = named.pop(SPACE, ""), named.pop("stream"), microseconds(named.pop("ts"))
+        sequence = named.pop("sequence", 0)
+        text = (
+            named["values"]
+            if "values" in named
+            else json.dumps({n: v for n, v in named.items() if v is not None})
+        )
+        element = Row(space, _entry(None, stream, ts, sequence, text))
+        return ((element, ts // 1000),) if self.timed else (element,)
+
+
+class ChangeElements(ProcessFunction):
+    """Changes as elements."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def process_element(self, row: Any, context: ProcessFunction.Context) -> Iterable[Any]:
+        named = dict(zip(self.names, row, strict=True))
+        ts = named.get("ts")
+        at = None if ts is None else microseconds(ts)
+        entry = _entry(named["operation"], named["actor"], at, named.get("sequence"), named["document"])
+        return (Row(named.get(SPACE, ""), entry),)
+
+
+class PipelineFunction(KeyedProcessFunction):
+    """The runtimes of spaces. Everything is in keyed state when an element returns, so a failure loses nothing."""
+
+    def __init__(self, settings: Settings, tag: OutputTag) -> None:
+        self.settings, self.tag = settings, tag
+
+    def open(self, context: RuntimeContext) -> None:
+        """Called once per worker, also after a failure, before any element."""
+        self.states = PageStates(context)
+        self.log = context.get_list_state(ListStateDescriptor("windrow-log", raw_bytes(context)))
+        self.runtimes: dict[Any, Runtime] = {}
+        metrics = context.get_metrics_group().add_group("windrow")
+        self.emitted, self.reported = metrics.counter("emitted"), metrics.counter("reported")
+
+    def process_element(self, element: Row, context: KeyedProcessFunction.Context) -> Iterable[Any]:
+        """Called for each element: run it, or log it until the watermark passes it."""
+        clock = context.timer_service()
+        entry = MET.pack(from_flink(clock.current_watermark())) + bytes(element[1])
+        if self.settings.order == "arrival":
+            yield from self._fed(current_key(context), [entry], clock)
+            return
+        self.log.add(entry)
+        clock.register_event_time_timer(clock.current_watermark() + 1)
+
+    def on_timer(self, timestamp: int, context: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        """Called when the watermark has moved after elements were logged, or has passed a time that was asked for."""
+        entries = [bytes(entry) for entry in self.log.get() or ()]
+        self.log.clear()
+        yield from self._fed(current_key(context), entries, context.timer_service())
+
+    def _fed(self, space: str, entries: list[bytes], clock: TimerService) -> Iterator[Any]:
+        runtime = self.runtimes.get(space)
+        if runtime is None:
+            runtime = self.runtimes[space] = self.settings.open(BucketPages(self.states))
+        try:
+            found = [feed(runtime, rows, met) for met, rows in _rows(entries)]
+            found.append(feed(runtime, None, from_flink(clock.current_watermark())))
+            runtime.commit()
+        except BaseException:
+            del self.runtimes[space]
+            raise
+        wake = runtime.wake
+        if wake is not None and clock.current_watermark() < to_flink(wake) < END:
+            clock.register_event_time_timer(to_flink(wake))
+        yield from self._out(space, pa.concat_tables(found))
+
+    def _out(self, space: str, found: pa.Table) -> Iterator[Any]:
+        for row in found.append_column(SPACE, pa.repeat(space, found.num_rows)).to_pylist():
+            if row["kind"] == "update":
+                self.emitted.inc()
+                yield Row(*(row[name] for name in _UPDATED.names))
+            else:
+                self.reported.inc()
+                yield self.tag, Row(*(row[name] for name in _REPORTED.names))
+
+
+def _space_of(element: Row) -> str:
+    return str(element[0])
+
+
+def _entry(*values: Any) -> bytes:
+    """A row of updates and changes, as JSON."""
+    return json.dumps(values).encode()
+
+
+def _rows(entries: list[bytes]) -> Iterator[tuple[int, pa.Table]]:
+    """The rows in entries of the log, with the watermark that they met."""
+    for met, some in groupby(entries, lambda entry: int(MET.unpack_from(entry)[0])):
+        columns = zip(*(json.loads(entry[MET.size :]) for entry in some), strict=True)
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, ROWS, strict=True)]
+        yield met, pa.table(arrays, schema=ROWS)
+
+
+def _fields(stream: DataStream, role: str, needed: tuple[str, ...]) -> list[str]:
+    names = list(schema_of(stream_type(checked_stream(stream))).names)
+    for name in needed:
+        if name not in names:
+            raise ColumnError.unknown(name, role, names)
+    return names

@@ -1,0 +1,117 @@
+"""The steps of a job that all ways share: times and watermarks, partitioning by bucket, and the window function."""
+
+from __future__ import annotations
+
+from pyflink.common import Duration as FlinkDuration
+from pyflink.common import Types, WatermarkStrategy
+from pyflink.common.typeinfo import TypeInformation
+from pyflink.datastream import DataStream, KeyedStream, OutputTag, ProcessFunction
+from pyflink.java_gateway import get_gateway
+
+import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow import durations
+from windrow.durations import Duration
+from windrow.errors import QueryError
+from windrow_flink.buckets import KEY_GROUPS
+from windrow_flink.function import WindowFunction, Wiring
+
+
+class WindowStream(DataStream):
+    """A stream of finished windows, which knows the tag of its late rows."""
+
+    def __init__(self, stream: DataStream, late_tag: OutputTag | None) -> None:
+        super().__init__(stream._j_data_stream)
+        self.late_tag = late_tag
+
+
+def finish(keyed: KeyedStream, wiring: Wiring, output: TypeInformation, uid: str) -> DataStream:
+    """The window function on a keyed stream, with all settings that a safe restart needs."""
+    mode = _mode(keyed)
+    # Flink's two modes keep state in different forms. Resumed in the other mode, a job would silently start with empty
+    # state. The log has a form, too. So both are part of the operator's uid, and Flink refuses to resume in another one.
+    own = f"{uid}-{wiring.codec.form}-{mode}"
+    result = keyed.process(WindowFunction(wiring), output_type=output).name(uid).uid(own)
+    result.set_max_parallelism(KEY_GROUPS)
+    own_thread(result)
+    if wiring.late_tag is not None:
+        consume(result, wiring.late_tag, f"{uid}-late")
+    return WindowStream(result, wiring.late_tag)
+
+
+def consume(result: DataStream, tag: OutputTag, uid: str) -> None:
+    """Discard a side output. Without a consumer of it, PyFlink would treat its rows as those of the main output."""
+    nobody = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+    result._j_data_stream.getSideOutput(tag.get_java_output_tag()).sinkTo(nobody).uid(uid)
+
+
+def own_thread(stream: DataStream) -> DataStream:
+    """Keep an operator that works on Arrow data out of Flink's chains.
+
+    In thread mode, all Python operators of a chain share one thread, but each has a Python thread state of its own.
+    Native code that asks for the interpreter's lock then finds the wrong state, and waits forever.
+    """
+    return stream.disable_chaining()
+
+
+def timed(
+    stream: DataStream,
+    step: ProcessFunction,
+    output: TypeInformation,
+    disorder: Duration | None,
+    uid: str,
+    *,
+    alone: bool = False,
+    single: bool = False,
+) -> DataStream:
+    """Apply a step. With ``disorder`` it gives pairs of an element and its time in milliseconds; watermarks are made from these.
+
+    PyFlink would extract the time in a step of its own, which is one more crossing for every element. ``alone`` keeps the
+    step out of chains. A ``single`` task keeps the elements in their order.
+    """
+    jvm = get_gateway().jvm
+    if disorder is None:
+        name = jvm.org.apache.flink.python.util.PythonConfigUtil.STREAM_KEY_BY_MAP_OPERATOR_NAME
+        made = stream.process(step, output_type=output).name(name).uid(f"{uid}-key")
+        made = made.set_parallelism(1) if single else made
+        return own_thread(made) if alone else made
+    wait = durations.parse(disorder, name="disorder")
+    if wait < 0:
+        raise QueryError(f"disorder cannot be negative, as {durations.format(wait)!r} is")
+    pairs = (
+        stream.process(step, output_type=Types.TUPLE([output, Types.LONG()]))
+        .name(f"{uid}-key")
+        .uid(f"{uid}-key")
+    )
+    pairs = pairs.set_parallelism(1) if single else pairs
+    pairs = own_thread(pairs) if alone else pairs
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(FlinkDuration.of_millis(-(-wait // 1000)))
+    python = jvm.org.apache.flink.streaming.api.functions.python.eventtime
+    j_strategy = strategy._j_watermark_strategy.withTimestampAssigner(python.CustomTimestampAssigner())
+    j_timed = pairs._j_data_stream.assignTimestampsAndWatermarks(j_strategy).uid(f"{uid}-time")
+    j_plain = j_timed.map(python.RemoveTimestampMapFunction(), output.get_java_type_info()).uid(
+        f"{uid}-timed"
+    )
+    return DataStream(j_plain.setParallelism(1) if single else j_plain)
+
+
+def keyed_by_first(stream: DataStream, element: TypeInformation) -> KeyedStream:
+    """Rows of (key, element), partitioned by the key inside the JVM."""
+    selector = get_gateway().jvm.KeyByKeySelector()
+    j_keyed = stream._j_data_stream.keyBy(selector, Types.ROW([Types.INT()]).get_java_type_info())
+    return KeyedStream(j_keyed, element, stream)
+
+
+def time_to_live(ttl: Duration | None) -> int | None:
+    """The time to live in milliseconds."""
+    if ttl is None:
+        return None
+    idle = durations.parse(ttl, name="ttl") // 1000
+    if idle <= 0:
+        raise QueryError("ttl has to be at least a millisecond")
+    return idle
+
+
+def _mode(stream: DataStream) -> str:
+    gateway = get_gateway()
+    configuration = stream._j_data_stream.getExecutionEnvironment().getConfiguration()
+    return str(configuration.get(gateway.jvm.org.apache.flink.python.PythonOptions.PYTHON_EXECUTION_MODE))
