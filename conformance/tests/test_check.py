@@ -31,7 +31,13 @@ ROWS = pa.table(
     ids=str,
 )
 def test_every_way_agrees(window: object) -> None:
-    aggregates = {"peak": wr.Max("load"), "mean": wr.Mean("load"), "last": wr.Last("load"), "n": wr.Count()}
+    aggregates = {
+        "peak": wr.Max("load"),
+        "mean": wr.Mean("load"),
+        "last": wr.Last("load"),
+        "n": wr.Count(),
+        "middle": wr.Median("load"),
+    }
     check(wr.Query(by="plug", window=window, aggregates=aggregates), ROWS)
 
 

@@ -86,4 +86,4 @@ def test_the_command_shrinks_what_fails(
     out = capsys.readouterr().out
     assert f"windrow conformance --replay 3:{number}:" in out and "--engine local --way 'interpreted'" in out
     kept = out.split(f"--replay 3:{number}:")[1].split()[0]
-    assert len(generated._numbers(kept)) <= 3  # a row, and what makes its window final
+    assert len(generated.numbers_of(kept)) <= 3  # a row, and what makes its window final

@@ -32,4 +32,4 @@ def test_there_are_many_and_each_fits_the_code(tmp_path: Path) -> None:
 
 def test_a_mutation_that_fits_no_more_is_told(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="occurs 0 times in windrow/operator"):
-        _copied(tmp_path / "copy", Mutation("gone", "windrow/operator.py", "no such text", ""))
+        _copied(tmp_path / "copy", Mutation("gone", "windrow/operator/operator.py", "no such text", ""))

@@ -1,4 +1,4 @@
-"""What an engine answered, as an Arrow file: engines run in environments of their own and meet only here."""
+"""What an engine answered, as an Arrow file. Engines run in environments of their own, so they exchange nothing else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from windrow import errors
+from windrow.columns.ipc import from_ipc, to_ipc
 from windrow.errors import QueryError
 
 SCHEMA = pa.schema(
@@ -54,7 +55,7 @@ class Answer:
 
 
 def error_name(error: BaseException) -> str:
-    """The class of windrow's error behind an exception, also if an engine has carried it across processes as text."""
+    """The class of windrow's error behind an exception, even if an engine passed it between processes as text."""
     if isinstance(error, errors.WindrowError):
         return type(error).__name__
     text = str(error)
@@ -67,7 +68,7 @@ def error_name(error: BaseException) -> str:
 
 
 def shortened(text: str, most: int = 1600) -> str:
-    """A long message of an engine: its beginning and its end, where the causes are."""
+    """A long message of an engine, cut to its beginning and its end: the causes are there."""
     return text if len(text) <= most else f"{text[: most // 2]}\n…\n{text[-most // 2 :]}"
 
 
@@ -81,8 +82,8 @@ def write(path: Path, answers: Iterable[Answer]) -> None:
             "error": answer.error,
             "message": answer.message,
             "stepped": answer.stepped,
-            "windows": [_to_bytes(table) for table in answer.windows],
-            "late": None if answer.late is None else _to_bytes(answer.late),
+            "windows": [to_ipc(table) for table in answer.windows],
+            "late": None if answer.late is None else to_ipc(answer.late),
             "late_rows": answer.late_rows,
             "seconds": answer.seconds,
         }
@@ -103,16 +104,5 @@ def read(path: Path) -> Iterator[Answer]:
         raise QueryError(f"{path} holds another table than answers of an engine: {table.schema.names}")
     for row in table.to_pylist():
         late = row.pop("late")
-        windows = tuple(map(_from_bytes, row.pop("windows")))
-        yield Answer(**row, windows=windows, late=None if late is None else _from_bytes(late))
-
-
-def _to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def _from_bytes(blob: bytes) -> pa.Table:
-    return pa.ipc.open_stream(blob).read_all()
+        windows = tuple(map(from_ipc, row.pop("windows")))
+        yield Answer(**row, windows=windows, late=None if late is None else from_ipc(late))

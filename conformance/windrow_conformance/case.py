@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 
 import windrow as wr
 from windrow import oracle
-from windrow.query import BoundQuery
+from windrow.query.bound import BoundQuery
+from windrow.query.slicing import time_windows
+from windrow.testing.compare import comparable
 
 Kind = Literal["rows", "watermark", "restart", "end"]
 
@@ -100,11 +102,12 @@ def expectations(
 ) -> Iterator[tuple[pa.Table | None, pa.Table | None]]:
     """The windows and the late rows of each step, by the oracle.
 
-    A window comes out when the watermark (less the lateness) makes it final. With ``late="update"`` it does
-    so at once, and again when accepted rows fall into it afterwards; of kinds whose windows a row can move, those
-    come out that are new, and those that are no windows any more are withdrawn. With ``early``, windows that have begun
-    and are not final are shown whenever the watermark passes a multiple of it; if an aggregate or the kind of window
-    depends on the order of rows, with those rows whose order is settled: no row that may still come is older.
+    A window comes out when the watermark (less the lateness) makes it final. With ``late="update"`` it comes out
+    without waiting for the lateness, and again, as an update, when accepted rows fall into it afterwards. If a row can move windows
+    of this kind, the new windows come out, and those that no longer exist are withdrawn. With ``early``, windows
+    that have begun and are not final are shown whenever the watermark passes a multiple of it. If an aggregate or the
+    kind of window depends on the order of rows, they are shown with the rows whose order is settled: no row that
+    may still come is older.
     """
     bound = query.bind(schema)
     accepted, watermark = schema.empty_table(), -math.inf
@@ -120,9 +123,12 @@ def expectations(
             known, accepted = accepted, pa.concat_tables([accepted, fresh])
             if movable(query):
                 old, new = (_final(rows, query, watermark) for rows in (known, accepted))
-                found += [_emission(_without(old, new), "withdrawn"), _emission(_without(new, old), "update")]
+                gone = _without(old, new)
+                found.append(_emission(gone, "withdrawn"))
+                found.append(_first_or_update(_without(new, old), set(identities(gone, bound)), bound))
             elif query.late == "update":
-                found.append(_emission(_touched(_final(accepted, query, watermark), fresh, bound), "update"))
+                touched = _touched(_final(accepted, query, watermark), fresh, bound)
+                found.append(_first_or_update(touched, emitted, bound))
         elif step.kind != "restart":
             before, watermark = watermark, math.inf if step.kind == "end" else max(watermark, step.value)
             final = _final(accepted, query, watermark)
@@ -156,7 +162,7 @@ def expectations(
 
 def movable(query: wr.Query) -> bool:
     """Whether a late row may move windows that have come out."""
-    return query.late == "update" and not all(isinstance(each, wr.TimeWindow) for _, each in query.windows)
+    return query.late == "update" and not time_windows(query)
 
 
 def _without(windows: pa.Table, others: pa.Table) -> pa.Table:
@@ -172,10 +178,11 @@ def _without(windows: pa.Table, others: pa.Table) -> pa.Table:
 
 def identities(windows: pa.Table, bound: BoundQuery) -> list[tuple[Any, ...]]:
     """What makes two emissions the same window: everything but the results."""
-    names = [name for name in windows.column_names if name not in bound.monoids and name != "emission"]
-    columns = [[_equal_if_nan(value) for value in windows.column(name).to_pylist()] for name in names]
+    names = [name for name in windows.column_names if name not in bound.outputs and name != "emission"]
+    columns = [comparable(windows.column(name)) for name in names]
     positions = [0] * windows.num_rows
-    if isinstance(bound.query.window, wr.SlideByTuple | wr.PolicyWindow | wr.DeltaWindow):
+    again = bound.query.forget_after is not None  # a key that starts anew counts its windows anew
+    if again or isinstance(bound.query.window, wr.SlideByTuple | wr.PolicyWindow | wr.DeltaWindow):
         seen: dict[tuple[Any, ...], int] = {}  # rows of equal time trigger windows with equal bounds
         for i, key in enumerate(zip(*columns, strict=True)):
             positions[i] = seen[key] = seen.get(key, -1) + 1
@@ -190,9 +197,7 @@ def _final(rows: pa.Table, query: wr.Query, watermark: float) -> pa.Table:
 def _settled(rows: pa.Table, bound: BoundQuery, watermark: float) -> pa.Table:
     query = bound.query
     updated = query.late == "update"
-    if all(isinstance(window, wr.TimeWindow) for _, window in query.windows) and (
-        updated or all(monoid.commutative for monoid in bound.monoids.values())
-    ):
+    if time_windows(query) and (updated or all(monoid.commutative for monoid in bound.monoids.values())):
         return rows
     before = [bool(time < watermark - (0 if updated else query.lateness)) for time in bound.times(rows)]
     return rows.filter(pa.array(before, pa.bool_()))
@@ -202,6 +207,13 @@ def _touched(windows: pa.Table, rows: pa.Table, bound: BoundQuery) -> pa.Table:
     """The windows that hold one of the rows."""
     theirs = set(identities(oracle.evaluate(rows, bound.query), bound))
     return windows.filter(pa.array([window in theirs for window in identities(windows, bound)], pa.bool_()))
+
+
+def _first_or_update(windows: pa.Table, emitted: set[tuple[Any, ...]], bound: BoundQuery) -> pa.Table:
+    """A window whose key and bounds have not come out before is final, also if a late row made it; else an update."""
+    place = windows.schema.get_field_index("emission")
+    kinds = ["update" if window in emitted else "final" for window in identities(windows, bound)]
+    return windows.set_column(place, "emission", pa.array(kinds, pa.string()))
 
 
 def _emission(windows: pa.Table, emission: str) -> pa.Table:
@@ -217,7 +229,3 @@ def _shows_early(early: int | None, before: float, watermark: float) -> bool:
 
 def _microseconds(value: pa.Scalar) -> int:
     return int(value.cast(pa.int64()).as_py())
-
-
-def _equal_if_nan(value: Any) -> Any:
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value

@@ -1,7 +1,7 @@
 """All transcripts, and what they cover.
 
-``python -m windrow_conformance.cases`` prints the coverage; with names of files it fills in what each step of their
-cases has to give, by the oracle, for a person to check.
+``python -m windrow_conformance.cases`` prints the coverage. With names of files, it writes what the oracle expects of
+each step into their cases, for a person to check.
 """
 
 from __future__ import annotations

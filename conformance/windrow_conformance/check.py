@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from windrow import oracle
+from windrow.columns.arrow import as_table
 from windrow.errors import QueryError, WindrowError
-from windrow.sameness import same
-from windrow.tables import as_table
+from windrow.testing import oracle
+from windrow_conformance.compare import agree
 from windrow_conformance.ways import WAYS
 
 
@@ -44,21 +44,12 @@ def check(query: wr.Query, rows: Any, *, ways: Iterable[str] = (), seed: int = 0
 
 
 def _compare(query: wr.Query, rows: pa.Table, expected: pa.Table, got: pa.Table, way: str, seed: int) -> None:
-    tolerances = {name: monoid.tolerance for name, monoid in query.bind(rows.schema).monoids.items()}
+    bound, theirs, ours = query.bind(rows.schema), expected.to_pylist(), got.to_pylist()
     for name in expected.column_names:
-        theirs, ours = expected.column(name).to_pylist(), got.column(name).to_pylist()
-        alike = len(theirs) == len(ours) and all(
-            same(a, b, tolerances.get(name, 0.0)) for a, b in zip(theirs, ours, strict=True)
-        )
-        if not alike:
-            at = next(
-                (
-                    i
-                    for i, (a, b) in enumerate(zip(theirs, ours, strict=False))
-                    if not same(a, b, tolerances.get(name, 0.0))
-                ),
-                min(len(theirs), len(ours)),
-            )
+        pairs = enumerate(zip(theirs, ours, strict=False))
+        differs = (i for i, (a, b) in pairs if not agree(a, b, name, bound))
+        at = next(differs, None if len(theirs) == len(ours) else min(len(theirs), len(ours)))
+        if at is not None:
             raise Disagreement(
                 f"{way!r} differs from the definition in column {name!r}, at window {at} of {len(theirs)}\n"
                 f"  query     {query.described}\n"

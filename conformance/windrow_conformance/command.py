@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -27,7 +28,9 @@ from windrow_conformance import generated, matrix, report, transcript
 from windrow_conformance.case import Case
 from windrow_conformance.cases import transcripts
 from windrow_conformance.engines import NAMES, Subset, engine
+from windrow_conformance.fuzzing.command import fuzz_command
 from windrow_conformance.runner import Verdict, judge, run
+from windrow_conformance.simulation.command import simulate
 
 QUICK_GENERATED, FULL_GENERATED = 20, 100
 EVERY = 15
@@ -36,7 +39,9 @@ FAILURE = Path("windrow-failure.toml")
 """Where the smallest failing stream for a query of a user is written."""
 
 
-@click.command("conformance", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "conformance", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option(
     "--engine",
     "engines",
@@ -70,6 +75,12 @@ FAILURE = Path("windrow-failure.toml")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Transcripts of your own (.toml) instead of the suite's.",
 )
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="MODULE",
+    help="A module or package that --query or --file may import, for aggregates and policies of your own; may be repeated.",
+)
 @click.option("--seed", default=1, show_default=True, help="Of the generated cases.")
 @click.option(
     "--cases",
@@ -91,83 +102,108 @@ FAILURE = Path("windrow-failure.toml")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the support matrix (.json or .md).",
 )
-def main(
-    engines: Sequence[str],
-    pythons: Sequence[str],
-    ways: Sequence[str],
-    query_file: Path | None,
-    rows_file: Path | None,
-    names: Sequence[str],
-    files: Sequence[Path],
-    seed: int,
-    count: int | None,
-    quick: bool,
-    replay: str | None,
-    html_file: Path | None,
-    junit_file: Path | None,
-    matrix_file: Path | None,
-) -> None:
-    """Check that engines give the answers that windows mean, and the same answers as each other.
+@click.pass_context
+def main(context: click.Context, /, **options: Any) -> None:
+    """Check that every engine gives the results that the definitions of the windows give.
 
     Runs the suite's transcripts and generated cases; exits with 1 if an answer is wrong or a mark is out of date.
     """
+    if context.invoked_subcommand is not None:
+        return
     console = Console(highlight=False, stderr=True)
+    asked = Options(**options)
     with refusals():
-        interpreters = dict(_pair(text) for text in pythons)
-        chosen = list(dict.fromkeys(engines)) or ["local"]
-        _known_ways(chosen, ways)
-        cases = _cases(query_file, rows_file, names, files, seed, count, quick, replay)
-        alone = bool(query_file or names or files or replay)
-        verdicts = _run(
-            console, chosen, cases, "all" if alone else "quick" if quick else "full", interpreters, ways
-        )
-        if replay or query_file or not alone:
+        interpreters = dict(_pair(text) for text in asked.pythons)
+        chosen = list(dict.fromkeys(asked.engines)) or ["local"]
+        _known_ways(chosen, asked.ways)
+        cases = _cases(asked)
+        verdicts = _run(console, chosen, cases, asked.subset, interpreters, asked.ways)
+        if asked.generates:
             verdicts = _shrunk(console, verdicts, interpreters)
-    if html_file:
-        _write(html_file, report.html(verdicts))
-    if junit_file:
-        _write(junit_file, report.junit(verdicts))
-    if matrix_file:
-        _write(matrix_file, _matrix_text(verdicts, matrix_file))
+    if asked.html_file:
+        _write(asked.html_file, report.html(verdicts))
+    if asked.junit_file:
+        _write(asked.junit_file, report.junit(verdicts))
+    if asked.matrix_file:
+        _write(asked.matrix_file, _matrix_text(verdicts, asked.matrix_file))
     sys.exit(_told(verdicts))
 
 
-def _cases(
-    query_file: Path | None,
-    rows_file: Path | None,
-    names: Sequence[str],
-    files: Sequence[Path],
-    seed: int,
-    count: int | None,
-    quick: bool,
-    replay: str | None,
-) -> list[Case]:
-    if rows_file and not query_file:
+main.add_command(simulate)
+main.add_command(fuzz_command)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the command."""
+
+    engines: Sequence[str]
+    pythons: Sequence[str]
+    ways: Sequence[str]
+    query_file: Path | None
+    rows_file: Path | None
+    names: Sequence[str]
+    files: Sequence[Path]
+    allow: tuple[str, ...]
+    seed: int
+    count: int | None
+    quick: bool
+    replay: str | None
+    html_file: Path | None
+    junit_file: Path | None
+    matrix_file: Path | None
+
+    @property
+    def subset(self) -> Subset:
+        """Which of the cases an engine takes: all, if the user chose the cases."""
+        if self.query_file or self.names or self.files or self.replay:
+            return "all"
+        return "quick" if self.quick else "full"
+
+    @property
+    def generates(self) -> bool:
+        """Whether there are generated cases, which can be made smaller."""
+        return bool(self.replay or self.query_file or not (self.names or self.files))
+
+
+def _cases(asked: Options) -> list[Case]:
+    if asked.rows_file and not asked.query_file:
         raise QueryError("--rows needs --query: the query that reads them")
+    count = asked.count
     if count is None:
-        count = QUICK_GENERATED if quick or query_file else FULL_GENERATED
-    if replay:
-        return [generated.replayed(replay)]
-    if query_file:
-        query = read_query(query_file)
-        rows = _rows(rows_file) if rows_file else None
-        command = f"windrow conformance --query {query_file}" + (f" --rows {rows_file}" if rows_file else "")
-        return [
-            replace(
-                generated.for_query(query, rows, seed, number),
-                replay=f"{command} --seed {seed} --cases {number + 1}",
-            )
-            for number in range(count)
-        ]
-    own = [case for file in files for case in transcript.read(file.read_text(encoding="utf-8"))]
-    found = own if files else list(transcripts())
-    if names:
-        found = [case for case in found if any(name in case.name for name in names)]
+        count = QUICK_GENERATED if asked.quick or asked.query_file else FULL_GENERATED
+    if asked.replay:
+        return [generated.replayed(asked.replay)]
+    if asked.query_file:
+        return _cases_for_query(asked.query_file, asked.rows_file, asked.seed, count, asked.allow)
+    texts = [file.read_text(encoding="utf-8") for file in asked.files]
+    own = [case for text in texts for case in transcript.read(text, asked.allow)]
+    found = own if asked.files else list(transcripts())
+    if asked.names:
+        found = [case for case in found if any(name in case.name for name in asked.names)]
         if not found:
-            raise QueryError(f"no transcript has {' or '.join(map(repr, names))} in its name")
-    if names or files:
+            raise QueryError(f"no transcript has {' or '.join(map(repr, asked.names))} in its name")
+    if asked.names or asked.files:
         return found
-    return found + [replace(generated.generate(seed, number), quick=number < 6) for number in range(count)]
+    return found + [
+        replace(generated.generate(asked.seed, number), quick=number < 6) for number in range(count)
+    ]
+
+
+def _cases_for_query(
+    query_file: Path, rows_file: Path | None, seed: int, count: int, allow: tuple[str, ...]
+) -> list[Case]:
+    query = read_query(query_file, allow)
+    rows = _rows(rows_file) if rows_file else None
+    command = f"windrow conformance --query {query_file}" + (f" --rows {rows_file}" if rows_file else "")
+    command += "".join(f" --allow {module}" for module in allow)
+    return [
+        replace(
+            generated.for_query(query, rows, seed, number),
+            replay=f"{command} --seed {seed} --cases {number + 1}",
+        )
+        for number in range(count)
+    ]
 
 
 def _rows(path: Path) -> pa.Table:

@@ -1,16 +1,18 @@
-"""Is an answer right? Does it agree with the answers of others?"""
+"""Compare an answer with what its case expects, and with other answers."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from windrow import oracle
-from windrow.bound import BoundQuery
 from windrow.errors import WindrowError
-from windrow.sameness import same
+from windrow.kernels.slices.bucket_layout import ROWS
+from windrow.query.bound import BoundQuery
+from windrow.testing.compare import same
 from windrow_conformance.answers import Answer
 from windrow_conformance.case import Case, Step, identities, movable
 
@@ -70,7 +72,7 @@ def disagreement(case: Case, one: Answer, other: Answer) -> Difference | None:
 
 
 def settled(windows: pa.Table, bound: BoundQuery) -> list[Row]:
-    """What emissions come to: each window as it came last, none that was only early, in the order of answers."""
+    """The windows that a sequence of emissions amounts to, in order: each as it came last, without those that were only early."""
     if movable(bound.query):
         return _kept(windows.to_pylist())
     last: dict[tuple[Any, ...], Row] = {}
@@ -83,7 +85,7 @@ def settled(windows: pa.Table, bound: BoundQuery) -> list[Row]:
 
 
 def _kept(emissions: list[Row]) -> list[Row]:
-    """The windows that were not withdrawn. One that was withdrawn but never emitted stays, as it is wrong."""
+    """The windows that were not withdrawn. One that was withdrawn without being emitted stays in, marked, because it is wrong."""
     kept = [row for row in emissions if row.get("emission") != "withdrawn"]
     for row in kept:
         row.pop("emission", None)
@@ -95,7 +97,7 @@ def _kept(emissions: list[Row]) -> list[Row]:
 
 
 def batch_answer(case: Case) -> list[Row] | None:
-    """What a batch engine has to answer: it sees all rows before it answers, so none is late and none is missing."""
+    """What a batch engine has to answer. It sees all rows before it answers, so none is late or missing."""
     try:
         return settled(oracle.evaluate(case.rows, case.query), case.bound)
     except WindrowError:
@@ -111,11 +113,26 @@ def differs_in_batch(case: Case) -> bool:
 
 
 def differs_if_ended(case: Case) -> bool:
-    """Whether there are windows that only the end of the stream would bring, and the case leaves it open."""
+    """Whether the case leaves the stream open, and its end would bring further windows."""
     if case.error or case.ended:
         return False
     ended = replace(case, steps=(*case.steps, Step("end"))).expecting()
     return not same(settled(ended.windows, case.bound), settled(case.windows, case.bound))
+
+
+def agree(ours: Row, theirs: Row, name: str, bound: BoundQuery) -> bool:
+    """Whether two rows agree in a column. Approximate results agree if they are as near as their own errors say."""
+    tolerance = bound.monoids[name].tolerance if name in bound.monoids else 0.0
+    if name not in bound.outputs or not bound.buckets:
+        return same(ours[name], theirs[name], tolerance)
+    if name not in bound.monoids:
+        return bool(theirs[name] >= 0.0)
+    error = ours[f"{name}_error"] + theirs[f"{name}_error"]
+    if same(ours[name], theirs[name], tolerance) or (error > 0.0 and bound.buckets[name].kind == ROWS):
+        return True
+    if ours[name] is None or theirs[name] is None:
+        return bool(error == math.inf)
+    return bool(abs(ours[name] - theirs[name]) <= error)
 
 
 def _joined(answer: Answer, bound: BoundQuery) -> pa.Table:
@@ -146,10 +163,9 @@ def _late(case: Case, answer: Answer) -> Difference | None:
 
 
 def _compared(expected: list[Row], got: list[Row], bound: BoundQuery, where: str) -> Difference | None:
-    tolerances = {name: monoid.tolerance for name, monoid in bound.monoids.items()}
     for position, (ours, theirs) in enumerate(zip(expected, got, strict=False)):
-        for name, value in ours.items():
-            if not same(value, theirs[name], tolerances.get(name, 0.0)):
+        for name in ours:
+            if not agree(ours, theirs, name, bound):
                 here = slice(position, position + 1)
                 return Difference(
                     f"another {name!r} {where}, in window {position + 1} of {len(expected)}",

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import windrow as wr
 from windrow.errors import QueryError
+from windrow.query.slicing import columns_sent
 from windrow.windows import Window
 from windrow_conformance.case import Case, Step
 from windrow_conformance.policies import at_most_three, dominated
@@ -66,16 +67,14 @@ def replayed(text: str) -> Case:
         raise QueryError(
             f"cannot replay {text!r}; write SEED:NUMBER or SEED:NUMBER:ATOMS, such as 7:12:0-3,9"
         )
-    return generate(int(found[1]), int(found[2]), None if found[3] is None else _numbers(found[3]))
+    return generate(int(found[1]), int(found[2]), None if found[3] is None else numbers_of(found[3]))
 
 
 def for_query(query: wr.Query, rows: pa.Table | None, seed: int, number: int) -> Case:
     """A stream for a query of a user: its own rows cut at random, or rows made up from the columns that it reads."""
     random = Random(f"windrow {seed} {number}")
     table = _made_up(random, query) if rows is None else rows
-    names = [*query.by, query.time, getattr(query.window, "attribute", query.time)]
-    names += [column for each in query.aggregates.values() for column in each.columns]
-    table = table.select(list(dict.fromkeys(names)))
+    table = table.select(columns_sent(query))
     times = query.bind(table.schema).times(table)
     return case_of(f"query {seed}:{number}", query, table.schema, list(_cut(random, table, times.tolist())))
 
@@ -90,12 +89,12 @@ def case_of(
 ) -> Case:
     """The case of some atoms, expecting what the oracle says."""
     chosen = range(len(atoms)) if kept is None else [number for number in kept if number < len(atoms)]
-    replay = f"windrow conformance --replay {told}" + ("" if kept is None else f":{_written(kept)}")
+    replay = f"windrow conformance --replay {told}" + ("" if kept is None else f":{written(kept)}")
     case = Case(
         name,
         query,
         schema,
-        tuple(_steps([atoms[number] for number in chosen], schema)),
+        tuple(steps_of([atoms[number] for number in chosen], schema)),
         replay=replay if told else "",
     )
     return case.expecting()
@@ -115,7 +114,7 @@ def atoms_of(case: Case) -> list[Atom]:
 
 
 def shrink(
-    atoms: Sequence[Atom], failing: Callable[[list[list[int]]], list[bool]], rounds: int = 40
+    atoms: Sequence[Any], failing: Callable[[list[list[int]]], list[bool]], rounds: int = 40
 ) -> list[int]:
     """The numbers of few atoms that still fail.
 
@@ -138,7 +137,8 @@ def shrink(
     return kept
 
 
-def _steps(atoms: Iterable[Atom], schema: pa.Schema) -> Iterator[Step]:
+def steps_of(atoms: Iterable[Atom], schema: pa.Schema) -> Iterator[Step]:
+    """The steps that some atoms make up: rows between two others are one batch."""
     rows: list[pa.Table] = []
     for kind, value in [*atoms, ("cut", None)]:
         if kind == "row":
@@ -289,7 +289,8 @@ def _is_time(window: Window, name: str) -> bool:
     )
 
 
-def _numbers(text: str) -> list[int]:
+def numbers_of(text: str) -> list[int]:
+    """The numbers that :func:`written` has written."""
     found: list[int] = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -299,10 +300,10 @@ def _numbers(text: str) -> list[int]:
     return found
 
 
-def _written(numbers: Sequence[int]) -> str:
+def written(numbers: Sequence[int]) -> str:
     """Numbers as ranges.
 
-    >>> _written([0, 1, 2, 3, 9])
+    >>> written([0, 1, 2, 3, 9])
     '0-3,9'
     """
     parts: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Does the suite notice bugs? Each mutation is one, put into a copy of the sources; the suite has to catch every one.
+"""Check that the suite notices bugs. Each mutation is a bug in a copy of the sources, and the suite has to catch it.
 
 ``python -m windrow_conformance.mutations [--engine local] [--python spark=PATH] [NAME …]`` tries them and exits with 1 if
 one was not noticed.
@@ -30,7 +30,7 @@ from windrow_conformance.runner import interpreter, judge
 
 PACKAGES = ("windrow", "windrow_conformance", "windrow_spark", "windrow_flink")
 GENERATED = 30
-"""So many generated cases are run against a mutation of the core, besides all transcripts."""
+"""How many generated cases are run against a mutation of the core, besides all transcripts."""
 
 
 @dataclass(frozen=True)

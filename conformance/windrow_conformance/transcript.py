@@ -41,19 +41,22 @@ import pyarrow as pa
 
 import windrow as wr
 from windrow import durations
+from windrow.columns.times import PER_UNIT
 from windrow.errors import ColumnError, QueryError, WindrowError
+from windrow.imports import Allow, allowed
 from windrow_conformance.case import Case, Step
 
 FIELDS = ("name", "story", "cites", "covers", "columns", "query", "script", "error", "clock", "quick")
 
 
-def read(text: str) -> list[Case]:
-    """The cases of a transcript file."""
+def read(text: str, allow: Allow = ()) -> list[Case]:
+    """The cases of a transcript file. ``allow`` names the modules that their queries may import, beside the suite's."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise QueryError(f"a transcript has to be TOML: {error}") from None
-    return [_case(values) for values in document.get("case", [])]
+    prefixes = (*allowed(allow), "windrow_conformance")
+    return [_case(values, prefixes) for values in document.get("case", [])]
 
 
 def write(cases: Iterable[Case]) -> str:
@@ -61,7 +64,7 @@ def write(cases: Iterable[Case]) -> str:
     return "\n".join(_written(case) for case in cases)
 
 
-def _case(values: dict[str, Any]) -> Case:
+def _case(values: dict[str, Any], allow: Allow) -> Case:
     name = values.get("name", "without a name")
     for known in values:
         if known not in FIELDS:
@@ -71,7 +74,7 @@ def _case(values: dict[str, Any]) -> Case:
             raise QueryError(f"case {name!r} needs {needed!r}")
     clock = durations.parse(values.get("clock", "1ms"), name="clock")
     try:
-        query = wr.Query.from_dict(values["query"])
+        query = wr.Query.from_dict(values["query"], allow=allow)
         schema = pa.schema([(column, type_of(text)) for column, text in values["columns"].items()])
         return Case(
             name=name,
@@ -139,6 +142,7 @@ class Times:
 
     def __init__(self, query: wr.Query, schema: pa.Schema, clock: int) -> None:
         self.clock, self.time = clock, query.time
+        self.times, self.divided = PER_UNIT[query.time_unit or "us"]
         position = isinstance(query.window, wr.CountWindow) or (
             isinstance(query.window, wr.DeltaWindow)
             and not pa.types.is_timestamp(schema.field(query.window.attribute).type)
@@ -148,12 +152,25 @@ class Times:
     def has(self, field: pa.Field, output: bool) -> bool:
         if pa.types.is_timestamp(field.type):
             return True
-        if not pa.types.is_integer(field.type):
+        if not pa.types.is_integer(field.type) and not (
+            pa.types.is_floating(field.type) and field.name == self.time
+        ):
             return False
         return field.name in self.outputs if output else field.name == self.time
 
     def parse(self, cell: str) -> int:
         return int(cell) * self.clock if re.fullmatch(r"[-+]?\d+", cell) else durations.parse(cell)
+
+    def number(self, cell: str, type_: pa.DataType) -> float:
+        """A time as a number in the unit of the query."""
+        micros = self.parse(cell) * self.divided
+        return micros / self.times if pa.types.is_floating(type_) else micros // self.times
+
+    def micros(self, number: float) -> int:
+        """The time that a number in the unit of the query is."""
+        if isinstance(number, int):
+            return number * self.times // self.divided
+        return round(number * self.times / self.divided)
 
     def written(self, micros: int) -> str:
         whole, rest = divmod(micros, self.clock)
@@ -210,20 +227,21 @@ def _values(cells: list[str], schema: pa.Schema, times: Times, number: int, *, o
         )
     try:
         return [
-            _value(cell, field, times.parse if times.has(field, output) else None)
+            _value(cell, field, times if times.has(field, output) else None)
             for cell, field in zip(cells, schema, strict=True)
         ]
     except (ValueError, InvalidOperation) as error:
         raise QueryError(f"line {number} of the script: {error}") from None
 
 
-def _value(cell: str, field: pa.Field, time: Any) -> Any:
+def _value(cell: str, field: pa.Field, time: Times | None) -> Any:
     type_ = field.type
     if cell == "null":
         return None
     if time is not None:
-        micros = time(cell)
-        return pa.scalar(micros, pa.timestamp("us")).cast(type_) if pa.types.is_timestamp(type_) else micros
+        if pa.types.is_timestamp(type_):
+            return pa.scalar(time.parse(cell), pa.timestamp("us")).cast(type_)
+        return time.number(cell, type_)
     if pa.types.is_string(type_):
         return json.loads(cell) if cell.startswith('"') else cell
     if pa.types.is_boolean(type_):
@@ -301,9 +319,10 @@ def _lines(table: pa.Table, times: Times, *, output: bool) -> list[str]:
         if times.has(field, output):
             if pa.types.is_timestamp(field.type):
                 column = column.cast(pa.timestamp("us", field.type.tz)).cast(pa.int64())
-            columns.append(
-                ["null" if value is None else times.written(value) for value in column.to_pylist()]
-            )
+                values = column.to_pylist()
+            else:
+                values = [None if value is None else times.micros(value) for value in column.to_pylist()]
+            columns.append(["null" if value is None else times.written(value) for value in values])
         else:
             columns.append([_cell(value) for value in column.to_pylist()])
     return [" ".join(cells) for cells in zip(*columns, strict=True)]

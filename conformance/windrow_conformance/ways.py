@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 import windrow as wr
 from windrow.algorithms import REGISTRY
-from windrow.errors import PropertyError
-from windrow.state.pages import MemoryPages
+from windrow.errors import PropertyError, QueryError
+from windrow.kernels.slices.layout import FOREVER
+from windrow.operator.emitter import Emitter
+from windrow.operator.window_batches import WindowWorker
+from windrow.operator.window_order import WindowOrder, hold
+from windrow.storage.pages import MemoryPages
 
 Way = Callable[[wr.Query, pa.Table, np.random.Generator], pa.Table | None]
 """Gives the windows of rows, or nothing if the query cannot be computed in this way."""
@@ -28,7 +33,7 @@ def interpreted(query: wr.Query, rows: pa.Table, random: np.random.Generator) ->
 
 
 def streamed(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table:
-    """In batches, with a watermark as high as it can be after each, restored from a snapshot now and then."""
+    """In batches, each followed by the highest possible watermark; sometimes restored from a snapshot."""
     operator = wr.Operator(query, rows.schema)
     found = []
     for batch, watermark in _batches(query, rows, random):
@@ -39,7 +44,7 @@ def streamed(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa
 
 
 def stored(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table:
-    """In batches, with the state in a store; what was not committed is lost now and then, and done again."""
+    """In batches, with the state in a store. Sometimes what was not committed is lost, and done again."""
     pages = MemoryPages()
     operator = wr.Operator.open(query, rows.schema, pages)
     found: list[pa.Table] = []
@@ -57,12 +62,30 @@ def stored(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.T
     return pa.concat_tables([*found, *pending, operator.flush()])
 
 
+def scattered(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table | None:
+    """As an engine with workers does it: an emitter, batches of windows that are computed in any order, a collector."""
+    try:
+        emitter = Emitter(query, rows.schema)
+    except QueryError:
+        return None
+    worker, order = WindowWorker(query, rows.schema), WindowOrder(query.bind(rows.schema))
+    held: list[bytes] = []
+    found = []
+    for batch, watermark in [*_batches(query, rows, random), (rows.slice(0, 0), FOREVER)]:
+        emitter.process(batch)
+        sent = emitter.advance(watermark)["batch"].to_pylist()
+        held += [hold(*worker.finished(sent[place])) for place in random.permutation(len(sent))]
+        ready, held = order.ready(held, watermark)
+        found.append(ready)
+    return pa.concat_tables(found)
+
+
 def by_algorithm(name: str) -> Way:
     """With one algorithm, by name."""
 
     def way(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table | None:
         try:
-            return interpreted(wr.Query.from_dict({**query.to_dict(), "algorithm": name}), rows, random)
+            return interpreted(replace(query, algorithm=name), rows, random)
         except PropertyError:
             return None
 
@@ -74,6 +97,7 @@ WAYS: dict[str, Way] = {
     "interpreted": interpreted,
     "streamed": streamed,
     "stored": stored,
+    "scattered": scattered,
     **{f"algorithm {name}": by_algorithm(name) for name in sorted(REGISTRY)},
 }
 

@@ -12,7 +12,7 @@ from windrow_conformance.case import Case
 from windrow_conformance.marks import Mark
 
 Subset = Literal["quick", "full", "all"]
-"""For every change; for every release; and whatever can be run at all, for cases that somebody names."""
+"""For every change; for every release; everything, for cases that a user names."""
 
 
 class Engine(Protocol):

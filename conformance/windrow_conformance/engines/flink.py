@@ -1,15 +1,17 @@
-"""Flink: a stream of rows, and packed rows. Many cases are one job, because starting one takes seconds.
+"""Flink: a stream of rows, and packed rows. Many cases share a job, because starting one takes seconds.
 
 Each case is a pipeline of its own::
 
     step numbers ─ pace ─ time and watermark of each step ─ rows of the step ─ windowed ─ results under the case's name
 
-A step that is a watermark has that as its time, a step that is rows has none; so only watermarks of the case move Flink's.
-Watermarks are sent on periodically, hence the pace: the next step waits until a watermark has been seen behind the windows.
-A restart is a failure: Flink goes on from the last checkpoint, and the steps since then come again. Before it come many
-breaths, steps in which nothing happens but that a checkpoint can pass. It cannot once the source has ended, so the source
-of such a case takes its time too; nor should it wait for steps that were sent ahead, so checkpoints are unaligned. Because
-a failure stops all cases of a job, there is one for all of them, at the one in the middle of the restarts of each.
+*Time.* A step that is a watermark has it as its time. A step that is rows has none. So only watermarks of the case move
+Flink's watermark. Flink sends watermarks on periodically; therefore each step waits until the watermark before it has
+been seen behind the windows.
+
+*Restarts.* A restart is a failure: Flink goes on from the last checkpoint, and the steps since then come again. A failure
+stops all cases of a job, so a job has one, at the middle one of each case's restarts. Before it come many breaths: steps in
+which nothing happens, so that a checkpoint can be taken. None can be taken once the source has ended, so the source of
+such a case is slow. Checkpoints are unaligned, so that they do not wait for steps that were sent ahead.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ from windrow_conformance.engines import Subset
 from windrow_conformance.marks import Gap, Mark
 
 TOGETHER = 16
-"""So many cases are one job."""
+"""How many cases share a job."""
 BREATHS, STEPS_PER_SECOND = 60, 20.0
-"""For three seconds nothing happens to a case but checkpoints. It must keep pace with its source: a barrier does not
-overtake the steps that wait between the two."""
+"""Breaths before a restart, which take three seconds. A case must be as fast as its source: a checkpoint barrier does
+not overtake the steps that are queued between them."""
 QUICK_RESTARTS = ("time/restart", "time/restart, then silence", "update/restart")
 UNTOLD = Mark(Gap.ENGINES, "Flink's watermarks are whole milliseconds")
 ENDS = Mark(
@@ -157,7 +159,7 @@ def _results(flink: Any, way: str, case: Case, place: Path, failure: Any) -> lis
     """What comes out of a case, under its name, from its steps."""
     from pyflink.common import Types
 
-    from windrow_conformance.engines.flink_steps import Acknowledge, Named
+    from windrow_conformance.engines.flink_steps import Acknowledge, LabelResult
     from windrow_flink import late_rows
 
     anything, uid = Types.PICKLED_BYTE_ARRAY(), place.name
@@ -166,12 +168,12 @@ def _results(flink: Any, way: str, case: Case, place: Path, failure: Any) -> lis
     times = list(_times(steps))
     timed = _timed_steps(flink, steps, times, place, failure, slow=case.restarts > 0)
     windows = _windows(timed, way, case, steps, uid)
-    named = windows.map(Named(case.name, "windows"), output_type=anything).uid(f"{uid}-named")
+    named = windows.map(LabelResult(case.name, "windows"), output_type=anything).uid(f"{uid}-named")
     numbers = timed.map(int, output_type=anything).uid(f"{uid}-told")
     together = named.union(numbers).key_by(lambda _: 0, key_type=Types.INT())
     results = [together.process(Acknowledge(times, place), output_type=anything).uid(f"{uid}-acknowledged")]
     if case.query.late == "side":
-        results.append(late_rows(windows).map(Named(case.name, "late"), output_type=anything))
+        results.append(late_rows(windows).map(LabelResult(case.name, "late"), output_type=anything))
     return results
 
 
@@ -197,7 +199,7 @@ def _timed_steps(
 
 
 def _windows(timed: Any, way: str, case: Case, steps: Sequence[tuple[str, Any]], uid: str) -> Any:
-    from windrow_conformance.engines.flink_steps import Rows
+    from windrow_conformance.engines.flink_steps import StepRows
     from windrow_flink import PACKED, windowed, windowed_packed
     from windrow_flink.rowtypes import type_of
 
@@ -205,7 +207,7 @@ def _windows(timed: Any, way: str, case: Case, steps: Sequence[tuple[str, Any]],
     tables = [_sent(value, schema) if kind == "rows" else None for kind, value in steps]
     packed = way == "packed"
     element = PACKED if packed else type_of(schema)
-    rows = timed.flat_map(Rows(tables, case.query if packed else None), output_type=element)
+    rows = timed.flat_map(StepRows(tables, case.query if packed else None), output_type=element)
     rows = rows.uid(f"{uid}-rows").disable_chaining()
     if packed:
         return windowed_packed(rows, case.query, schema, uid=uid)

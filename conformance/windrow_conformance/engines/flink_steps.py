@@ -39,7 +39,7 @@ def slow_numbers(count: int, per_second: float) -> Source:
 
 
 class Pace(MapFunction):  # type: ignore[misc]
-    """Step numbers, each after the watermarks before it have gone all the way; and the failure of the job.
+    """Step numbers, each sent after the watermarks before it have passed the windows; and the failure of the job.
 
     ``acknowledged`` is where :class:`Acknowledge` tells of watermarks, ``failure`` is shared by all cases of
     the job. A case that is to be restarted breathes first, at the pace of its source, so that checkpoints pass;
@@ -119,7 +119,7 @@ class StepTime(TimestampAssigner):  # type: ignore[misc]
         return self.times[value]
 
 
-class Rows(FlatMapFunction):  # type: ignore[misc]
+class StepRows(FlatMapFunction):  # type: ignore[misc]
     """The rows of each step, one by one, or packed for a query."""
 
     def __init__(self, tables: list[pa.Table | None], query: Query | None) -> None:
@@ -135,8 +135,8 @@ class Rows(FlatMapFunction):  # type: ignore[misc]
             yield from rows_out(table, True)
 
 
-class Named:
-    """A result with the name of its case."""
+class LabelResult:
+    """Results with the name of their case."""
 
     def __init__(self, case: str, what: str) -> None:
         self.case, self.what = case, what

@@ -4,6 +4,7 @@ and each algorithm by name."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from time import perf_counter
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow as pa
 import windrow as wr
 from windrow.algorithms import REGISTRY
 from windrow.errors import PropertyError, WindrowError
-from windrow.state.pages import MemoryPages
+from windrow.storage.pages import MemoryPages
 from windrow_conformance.answers import Answer, error_name
 from windrow_conformance.case import Case, Step
 from windrow_conformance.compare import differs_in_batch
@@ -80,7 +81,7 @@ def _answer(case: Case, way: str) -> Answer:
 
 
 def _with_algorithm(case: Case, way: str) -> wr.Query:
-    return wr.Query.from_dict({**case.query.to_dict(), "algorithm": way.removeprefix("algorithm ")})
+    return replace(case.query, algorithm=way.removeprefix("algorithm "))
 
 
 def _driven(

@@ -1,8 +1,8 @@
-"""Spark: batch (plans of windrow's choice, and every row through Python) and Structured Streaming.
+"""Spark: batch (in windrow's own choice of ways, and with every row through Python) and Structured Streaming.
 
-A batch puts many cases into one job: each DataFrame of windows becomes one column of Arrow bytes, and their union
-is collected. A stream is a folder of files, one for each micro-batch. The watermark is driven by marker rows far in the
-future of the data, which the stream drops after Spark has seen their time; so rows of the case never move it.
+A batch puts many cases into one job. Each DataFrame of windows becomes one column of Arrow bytes, and their union is
+collected. A stream is a folder of files, one for each micro-batch. The watermark is driven by marker rows far in the
+future of the data. The stream drops them after Spark has seen their time, so rows of the case never move it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from windrow.columns.ipc import from_ipc, to_ipc
 from windrow_conformance.answers import Answer, error_name, shortened
 from windrow_conformance.case import Case
 from windrow_conformance.compare import differs_in_batch
@@ -28,20 +29,21 @@ from windrow_conformance.engines import Subset
 from windrow_conformance.marks import Gap, Mark
 
 TOGETHER = 24
-"""So many cases of a batch are one job."""
+"""How many cases of a batch share a job."""
 AT_ONCE = 4
-"""So many streams run at once."""
+"""How many streams run at once."""
 MARKER = "__marker"
 DELAY = 1 << 40
 """How far (in milliseconds) Spark's watermark is behind: further than any row of a case is ahead. Some 35 years."""
 FAR = 2_500_000_000_000
 """The end of a stream, as a watermark in milliseconds: the year 2049."""
-OPTIONS: dict[str, dict[str, Any]] = {"batch": {}, "batch by rows": {"pushdown": False, "parallel": False}}
+OPTIONS: dict[str, dict[str, Any]] = {"batch": {}, "batch by rows": {"push_down": False, "parallel": False}}
 
 NO_BATCH = Mark(
     Gap.NEVER, "a batch has all its rows before it answers, so none is late and no window is open"
 )
 UNTOLD = Mark(Gap.ENGINES, "Spark's watermarks are whole milliseconds, from 1970 on")
+NUMBERS = Mark(Gap.ENGINES, "Spark's watermarks need timestamps, so a stream has no times in numbers")
 
 
 class Spark:
@@ -58,6 +60,8 @@ class Spark:
     def mark(self, case: Case, way: str) -> Mark | None:
         if way != "streaming" and differs_in_batch(case):
             return NO_BATCH
+        if way == "streaming" and case.query.time_unit is not None:
+            return NUMBERS
         return UNTOLD if way == "streaming" and not streams(case) else None
 
     def run(self, way: str, cases: Sequence[Case]) -> Iterator[Answer]:
@@ -81,13 +85,21 @@ ENGINE = Spark()
 
 
 def streams(case: Case) -> bool:
-    """Whether a case can be told to Spark's watermark, which has whole milliseconds and begins at 1970."""
+    """Whether a case can be told to Spark's watermark, which needs timestamps, has whole milliseconds and begins at 1970."""
+    if case.query.time_unit is not None:
+        return False
     marks = [step.value for step in case.steps if step.kind == "watermark"]
     return all(mark >= 0 and mark % 1000 == 0 for mark in marks)
 
 
 def untold(case: Case, way: str) -> Answer:
-    return Answer(case.name, "spark", way, error="?", message=UNTOLD.reason)
+    return Answer(
+        case.name,
+        "spark",
+        way,
+        error="?",
+        message=(UNTOLD if case.query.time_unit is None else NUMBERS).reason,
+    )
 
 
 def in_stream(case: Case) -> bool:
@@ -123,6 +135,7 @@ def _session(folder: Path, *, fresh_workers: bool = False) -> Any:
     from pyspark.sql import SparkSession
 
     from windrow_spark import session_conf
+    from windrow_spark.session import SHORT_JOB
 
     running = SparkSession.getActiveSession()
     if fresh_workers and running is not None:
@@ -133,6 +146,7 @@ def _session(folder: Path, *, fresh_workers: bool = False) -> Any:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": SHORT_JOB,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -200,7 +214,7 @@ def _job(spark: Any, way: str, cases: Sequence[Case]) -> Iterator[Answer]:
             whole = whole.unionAll(frame)
         found: dict[str, list[pa.Table]] = {case.name: [] for case in cases}
         for row in whole.collect():
-            found[row.case].append(pa.ipc.open_stream(bytes(row.windows)).read_all())
+            found[row.case].append(from_ipc(bytes(row.windows)))
     except Exception as error:
         if len(cases) > 1:
             half = len(cases) // 2  # find the one that fails
@@ -228,10 +242,8 @@ def _windows(spark: Any, case: Case, way: str) -> Any:
 def _as_bytes(frame: Any, name: str) -> Any:
     def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as writer:
-                writer.write_batch(batch)
-            yield pa.record_batch({"case": [name], "windows": [sink.getvalue().to_pybytes()]})
+            windows = to_ipc(pa.Table.from_batches([batch]))
+            yield pa.record_batch({"case": [name], "windows": [windows]})
 
     return frame.mapInArrow(packed, "case string, windows binary")
 

@@ -1,0 +1,60 @@
+"""Inputs that nobody would write: every one is answered, or refused by name. ``WINDROW_LONG=1`` tries many more.
+
+Targets that only read text run here. State goes to kernels, so what changes it runs in a process of its own, which may crash or
+hang.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from windrow.cli.refusals import Refusal
+from windrow_conformance.command import main
+from windrow_conformance.fuzzing.command import fuzz
+from windrow_conformance.fuzzing.targets import TARGETS
+from windrow_conformance.fuzzing.trial import Target, made, outcome
+
+INPUTS = 40_000 if os.environ.get("WINDROW_LONG") else 1_000
+CRAFTED = 4_000 if os.environ.get("WINDROW_LONG") else 200
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name != "crafted state"])
+def test_every_input_is_answered_or_refused(name: str) -> None:
+    target = TARGETS[name]
+    count = max(50, INPUTS // target.cost)
+    came = [outcome(target, number) for number in range(count)]
+    wrong = [(number, what) for number, what in enumerate(came) if what.startswith("FOREIGN")]
+    assert not wrong, f"of {name}: {wrong[:3]}"
+    assert 0 < came.count("an answer") < count, "the changes are too small or too large"
+
+
+def test_crafted_state_is_refused_or_used() -> None:
+    found = fuzz("crafted state", 0, CRAFTED)
+    assert not found.wrong, found.wrong[0]
+    assert found.inputs == CRAFTED
+    assert CRAFTED // 20 < found.counts["an answer"] < CRAFTED * 19 // 20, found.counts
+
+
+def test_an_input_is_the_same_again() -> None:
+    assert made(TARGETS["query"], 7) == made(TARGETS["query"], 7) != made(TARGETS["query"], 8)
+
+
+@pytest.mark.parametrize("lines", [b"null", b' null\n{"ts": 1}', b'null{"ts": 1}', b'{"ts": 1}\nnull'])
+def test_a_line_of_json_that_is_null_is_refused(lines: bytes) -> None:
+    """Arrow's reader crashes if the first value is null, and otherwise takes it for a row of nulls."""
+    with pytest.raises(Refusal, match=r"line [12]: "):
+        TARGETS["jsonl"].use(lines)
+
+
+def test_other_exceptions_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Target("broken", lambda random: random.random(), lambda value: 1 / int(value))
+    assert outcome(broken, 0) == "FOREIGN ZeroDivisionError: division by zero"
+
+
+def test_the_command_says_what_it_tried() -> None:
+    ran = CliRunner().invoke(main, ["fuzz", "--target", "duration", "--inputs", "20"])
+    assert ran.exit_code == 0 and ran.output.startswith("duration: 20 inputs, ")
+    assert CliRunner().invoke(main, ["fuzz", "--target", "nothing"]).exit_code == 2

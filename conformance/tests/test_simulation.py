@@ -1,0 +1,72 @@
+"""The simulation finds nothing wrong with the operator and its stores, and finds what is made wrong on purpose."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from windrow.errors import QueryError
+from windrow.storage.paging import Paging
+from windrow_conformance.command import main
+from windrow_conformance.simulation.campaign import replayed, simulate, smallest
+from windrow_conformance.simulation.events import DAMAGING, HARMLESS, REDIS
+from windrow_conformance.simulation.life import live
+from windrow_conformance.simulation.servers import FaultyPages
+
+SCHEDULES, SECONDS = (200_000, 1800.0) if os.environ.get("WINDROW_LONG") else (640, 12.0)
+
+
+def test_whatever_happens_the_output_is_that_of_an_uninterrupted_run() -> None:
+    report = simulate(range(SCHEDULES), seconds=SECONDS)
+    assert not report.failures, report.failures[0]
+    assert report.schedules >= 64
+    if report.schedules > 600:
+        assert set(report.events) == {*HARMLESS, *DAMAGING, *REDIS}
+
+
+def test_a_seed_lives_the_same_life_again() -> None:
+    assert [live(seed) for seed in range(20)] == [live(seed) for seed in range(20)]
+
+
+class ForgetfulPages(FaultyPages):
+    """Loses a page now and then without being told to."""
+
+    def _write(self, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
+        super()._write({name: page for name, page in put.items() if not name.startswith("rows.")}, gone)
+
+
+def _without_numbers(self: Paging, *arguments: Any) -> None:
+    """Loads leaves of any commit, as if they carried no number."""
+    self.leaves = {}
+
+
+def test_a_store_that_breaks_its_promise_unasked_is_found_and_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("windrow_conformance.simulation.life.FaultyPages", ForgetfulPages)
+    report = simulate(range(64 * 5))
+    assert report.differences > 2
+    replay = smallest(report.failures[0][0])
+    assert replayed(replay).failure
+    assert replay.count(",") + replay.count("-") < 8, "few events and few atoms are left"
+    ran = CliRunner().invoke(main, ["simulate", "--replay", replay])
+    assert ran.exit_code == 1 and "state in" in ran.output
+
+
+def test_a_page_that_is_not_checked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If damaged state were loaded as if it were empty, windows would be missing."""
+    monkeypatch.setattr(Paging, "load", _without_numbers)
+    assert simulate(range(256)).differences > 5
+
+
+def test_the_command_counts_what_it_has_seen(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(main, ["simulate", "--seeds", "8", "--report", str(tmp_path / "report.csv")])
+    assert ran.exit_code == 0 and ran.output.startswith("8 schedules, 0 differences")
+    assert "schedules,8" in (tmp_path / "report.csv").read_text()
+    with pytest.raises(QueryError, match="cannot replay '7:x'"):
+        replayed("7:x")

@@ -1,0 +1,145 @@
+"""Pipelines on Flink: the transcripts in one job, and a composite that is put onto a job that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pyarrow as pa
+import pytest
+from pyflink.common import Row, Types, WatermarkStrategy
+from pyflink.datastream import MapFunction
+from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+
+from windrow.errors import ColumnError
+from windrow.pipelines import UPDATES
+from windrow_conformance.pipelines import pipeline_cases
+from windrow_flink import environment, pipelined, reports
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
+
+CASES = pipeline_cases()
+LONG, TEXT = Types.LONG(), Types.STRING()
+UPDATE = Types.ROW_NAMED(["space", "stream", "ts", "sequence", "values"], [TEXT, TEXT, LONG, LONG, TEXT])
+CHANGE = Types.ROW_NAMED(
+    ["space", "operation", "actor", "document", "ts", "sequence"], [TEXT, TEXT, TEXT, TEXT, LONG, LONG]
+)
+EMITTED = pa.schema([("space", pa.string()), *UPDATES])
+
+
+class Paused(MapFunction):  # type: ignore[misc]
+    """Rows by their number, after a file is there."""
+
+    def __init__(self, rows: list[Row], file: str) -> None:
+        self.rows, self.file = rows, file
+
+    def map(self, number: int) -> Row:
+        deadline = time.monotonic() + 120
+        while not os.path.exists(self.file) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return self.rows[number]
+
+
+class Shown(MapFunction):  # type: ignore[misc]
+    """Rows as lists. When the first row of a stream comes, a file is made."""
+
+    def __init__(self, kind: str, stream: str = "", file: str = "") -> None:
+        self.kind, self.stream, self.file = kind, stream, file
+
+    def map(self, row: Row) -> tuple[str, list[Any]]:
+        if self.file and row[1] == self.stream:
+            Path(self.file).touch()
+        return self.kind, list(row)
+
+
+def collected(updated: Any, reported: Any) -> tuple[list[list[Any]], list[list[Any]]]:
+    found: dict[str, list[list[Any]]] = {"update": [], "report": []}
+    with updated.union(reported).execute_and_collect() as rows:
+        for kind, row in rows:
+            found[kind].append(row)
+    return found["update"], found["report"]
+
+
+def shown(stream: Any, function: Shown) -> Any:
+    return stream.map(function, output_type=Types.PICKLED_BYTE_ARRAY()).set_parallelism(1)
+
+
+@pytest.mark.parametrize("mode", ["process", "thread"])
+def test_transcripts(mode: str) -> None:
+    flink = environment(mode=mode)
+    updates = [
+        Row(case.name, stream, ts, sequence, json.dumps(values))
+        for case in CASES
+        for stream, ts, sequence, values in case.updates
+    ]
+    changes = [
+        Row(case.name, row["operation"], row["actor"], row["document"], row["ts"], row["sequence"])
+        for case in CASES
+        for row in case.changes_table().to_pylist()
+    ]
+    found = pipelined(
+        flink.from_collection(updates, type_info=UPDATE),
+        flink.from_collection(changes, type_info=CHANGE),
+        disorder="1h",
+    )
+    emitted, reported = collected(shown(found, Shown("update")), shown(reports(found), Shown("report")))
+    for case in CASES:
+        rows = [dict(zip(EMITTED.names, row[:5], strict=True)) for row in emitted if row[0] == case.name]
+        assert case.found(pa.Table.from_pylist(rows, EMITTED)) == case.emitted, case.name
+        assert len([row for row in reported if row[0] == case.name]) == case.refused, case.name
+
+
+def test_a_composite_is_put_onto_a_job_that_runs(tmp_path: Path) -> None:
+    """The change comes after the first update has gone through the job; the second update finds the new stream. A change that
+    is refused tells that the one before it has been applied."""
+    flink = environment()
+    seen, applied = str(tmp_path / "seen"), str(tmp_path / "applied")
+    source = {"name": "council/t1", "channels": {"f": "double"}, "read": ["*"]}
+    celsius = {"name": "ann/c", "inputs": {"t": "council/t1"}, "channels": {"c": "(t.f - 32) / 1.8"}}
+    later = [put("ann", celsius, 1), Row("", "drop", "ann", json.dumps({"name": "ann/none"}), None, 2)]
+    changes = flink.from_collection([put("council", source, 0)], type_info=CHANGE)
+    one, two = (Row("", "council/t1", n * 1_000_000, 0, '{"f": 5.0}') for n in (1, 2))
+    found = pipelined(
+        numbered(flink, [one], str(tmp_path), UPDATE).union(numbered(flink, [two], applied, UPDATE)),
+        changes.union(numbered(flink, later, seen, CHANGE)),
+        order="arrival",
+        disorder=0,
+    )
+    emitted, reported = collected(
+        shown(found, Shown("update", "council/t1", seen)),
+        shown(reports(found), Shown("report", "refused", applied)),
+    )
+    assert [(row[1], row[2], row[4]) for row in emitted] == [
+        ("council/t1", 1_000_000, '{"f":5.0}'),
+        ("council/t1", 2_000_000, '{"f":5.0}'),
+        ("ann/c", 2_000_000, '{"c":-15.0}'),
+    ]
+    assert [row[1] for row in reported] == ["refused"]
+
+
+def put(actor: str, document: dict[str, Any], sequence: int) -> Row:
+    return Row("", "put", actor, json.dumps(document), None, sequence)
+
+
+def numbered(flink: Any, rows: list[Row], file: str, type_: Any) -> Any:
+    """A source of its own, so that its waiting holds nobody else up."""
+    numbers = NumberSequenceSource(0, len(rows) - 1)
+    made = flink.from_source(numbers, WatermarkStrategy.no_watermarks(), "rows", LONG).set_parallelism(1)
+    return made.map(Paused(rows, file), output_type=type_).set_parallelism(1).disable_chaining()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    flink = environment()
+    updates = flink.from_collection(
+        [Row("a", 1)], type_info=Types.ROW_NAMED(["stream", "when"], [TEXT, LONG])
+    )
+    changes = flink.from_collection([Row("a")], type_info=Types.ROW_NAMED(["document"], [TEXT]))
+    with pytest.raises(ColumnError, match="'ts'"):
+        pipelined(updates, changes, disorder=0)
+    with pytest.raises(ColumnError, match=r"reports\(\) needs"):
+        reports(updates)

@@ -1,0 +1,75 @@
+"""``windrow conformance simulate``: many seeds, or one of them again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import click
+
+from windrow.cli.refusals import refusals
+
+EVERY = 15
+"""Seconds between two lines of progress."""
+
+
+@click.command("simulate")
+@click.option("--seeds", default=2000, show_default=True, type=click.IntRange(1), help="How many schedules.")
+@click.option("--first", default=0, show_default=True, type=click.IntRange(0), help="The first seed.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--seconds", type=float, help="Stop after so many seconds.")
+@click.option(
+    "--compiled", is_flag=True, help="Run the operator compiled. The first minutes are spent on that."
+)
+@click.option("--replay", help="One schedule, as a failure prints it: SEED or SEED:EVENTS:ATOMS.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the counts (.csv).")
+def simulate(
+    seeds: int,
+    first: int,
+    processes: int,
+    seconds: float | None,
+    compiled: bool,
+    replay: str | None,
+    report: Path | None,
+) -> None:
+    """Process streams while everything goes wrong that a seed decides.
+
+    Exits with 1 if the output differs from that of an uninterrupted run. Prints the command that shows it again.
+    """
+    from windrow_conformance.simulation import campaign
+
+    if replay is not None:
+        with refusals():
+            lived = campaign.replayed(replay, compiled=compiled)
+        click.echo(f"state in {campaign.WHO[lived.kind]}; events: {', '.join(lived.events) or 'none'}")
+        click.echo(lived.failure or "the output is that of an uninterrupted run")
+        sys.exit(1 if lived.failure else 0)
+    told = perf_counter()
+
+    def progress(so_far: campaign.Report) -> None:
+        nonlocal told
+        if perf_counter() - told > EVERY:
+            told = perf_counter()
+            click.echo(f"{so_far.schedules} schedules, {so_far.differences} differences", err=True)
+
+    seen = campaign.simulate(
+        range(first, first + seeds),
+        processes=processes,
+        compiled=compiled,
+        seconds=seconds,
+        progress=progress,
+    )
+    if report is not None:
+        seen.write(report)
+    pace = 60 * seen.schedules / max(seen.seconds, 1e-9)
+    click.echo(
+        f"{seen.schedules} schedules, {seen.differences} differences, {sum(seen.events.values())} events, "
+        f"{seen.restarts} restarts; {pace:.0f} schedules a minute"
+    )
+    if seen.failures:
+        seed, failure = seen.failures[0]
+        click.echo(failure)
+        small = campaign.smallest(seed, compiled=compiled)
+        click.echo(f"again: windrow conformance simulate --replay {small}{' --compiled' if compiled else ''}")
+        sys.exit(1)
