@@ -27,7 +27,7 @@ SLIDE = "Time of one slide: minimum, quartiles, maximum; ◆ the worst slide, wi
     "--out", type=click.Path(path_type=Path), default=Path("benchmarks/results/algorithms"), show_default=True
 )
 def main(quick: bool, only: tuple[str, ...], out: Path) -> None:
-    """Throughput, latency and eviction of windrow, its algorithms and its peers; CSV and PNG files."""
+    """Throughput, latency and eviction of windrow, its algorithms and its peers; CSV and SVG files."""
     out.mkdir(parents=True, exist_ok=True)
     console = Console()
     chosen = only or SECTIONS
@@ -114,9 +114,10 @@ class Run:
             "count": targets.flat,
             "latency": targets.worst_latency,
         }.get(section, lambda _: iter(()))(rows)
-        self._draw(section, rows)
+        self.draw(section, rows)
 
-    def _draw(self, section: str, rows: list[Row]) -> None:
+    def draw(self, section: str, rows: list[Row]) -> None:
+        """The plots of a section."""
         if section == "peers":
             self._rates(rows, "range", "Largest of 20 million float64, slide 1", "peers", "rows in a window")
         elif section == "count":
@@ -138,7 +139,7 @@ class Run:
                 fixed, "slide_s", "Largest, time windows of 1 h, 100 Hz", "time_slide", "slide, seconds"
             )
         elif section == "latency":
-            plots.boxes(rows, SLIDE, self.out / "latency.png")
+            plots.boxes(rows, SLIDE, self.out / "latency.svg")
         elif section == "sizes":
             labels = ("partials in the window", "nanoseconds per slide")
             plots.lines(
@@ -147,14 +148,14 @@ class Run:
                 "ns_per_slide",
                 "algorithm",
                 "Window size",
-                self.out / "sizes.png",
+                self.out / "sizes.svg",
                 labels=labels,
             )
         elif section == "eviction":
             labels = ("partials evicted at once", "microseconds, eviction and result")
             title = f"Bulk eviction from {rows[0]['size']:,} partials"
             plots.lines(
-                rows, "evicted", "microseconds", "algorithm", title, self.out / "eviction.png", labels=labels
+                rows, "evicted", "microseconds", "algorithm", title, self.out / "eviction.svg", labels=labels
             )
 
     def _rates(self, rows: list[Row], x: str, title: str, name: str, label: str) -> None:
@@ -164,7 +165,7 @@ class Run:
             "million_rows_per_second",
             "contender",
             title,
-            self.out / f"{name}.png",
+            self.out / f"{name}.svg",
             labels=(label, RATE),
         )
 

@@ -60,7 +60,7 @@ read = _read_cycles if X86 else _read_clock
 
 def stamping(monoid: Monoid) -> Monoid:
     """The same monoid, with the time of reading as its result."""
-    return replace(monoid, lower=read, defined=None, output=pa.int64())
+    return replace(monoid, lower=read, defined=None, inner=None, output=pa.int64())
 
 
 @numba.njit

@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
+from benchmarks import themed
 from benchmarks.algorithms.measure import Row
 
 
@@ -36,7 +37,7 @@ def lines(
             markersize=3,
             linewidth=2.2 if ours else 1.2,
             linestyle="--" if "copy" in str(name) else "-",
-            color=pyplot.get_cmap("tab20")(number % 20),
+            color=themed.OURS if ours else pyplot.get_cmap("tab20")(number % 20),
             label=name,
         )
     wide = max(row[x] for row in rows) > 100 * max(1e-9, min(row[x] for row in rows))
@@ -47,7 +48,7 @@ def lines(
     axes.set(title=title, xlabel=labels[0], ylabel=labels[1])
     axes.grid(True, which="both", alpha=0.25)
     axes.legend(fontsize=8, ncols=2)
-    figure.savefig(path, dpi=130)
+    themed.save(figure, path)
     pyplot.close(figure)
 
 
@@ -55,10 +56,13 @@ def boxes(rows: list[Row], title: str, path: Path) -> None:
     """Quartiles as boxes, from the minimum to the maximum, for every window and algorithm; and the worst slide
     without interruptions."""
     windows = list(dict.fromkeys((row["aggregate"], row["window"]) for row in rows))
+    lines = -(-len(windows) // 2)
     figure, grid = pyplot.subplots(
-        1, len(windows), figsize=(4.2 * len(windows), 5), constrained_layout=True, sharey=True
+        lines, 2, figsize=(9, 4.2 * lines), constrained_layout=True, sharey=True, squeeze=False
     )
-    for axes, window in zip([grid] if len(windows) == 1 else grid, windows, strict=True):
+    for axes in grid.flat[len(windows) :]:
+        axes.set_visible(False)
+    for axes, window in zip(grid.flat, windows, strict=False):
         chosen = [row for row in rows if (row["aggregate"], row["window"]) == window]
         axes.bxp([_box(row) for row in chosen], showfliers=False)
         worst = [row["worst_slide_ns"] for row in chosen]
@@ -69,7 +73,7 @@ def boxes(rows: list[Row], title: str, path: Path) -> None:
         axes.grid(True, axis="y", alpha=0.25)
     figure.suptitle(title)
     figure.supylabel("nanoseconds")
-    figure.savefig(path, dpi=130)
+    themed.save(figure, path)
     pyplot.close(figure)
 
 

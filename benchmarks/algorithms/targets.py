@@ -13,7 +13,8 @@ import pyarrow as pa
 
 import windrow as wr
 from benchmarks.algorithms.measure import Row, in_turns, ratio, rounded
-from windrow.kernels.runners import Runner
+from windrow.kernels.columns.layout import Input, Output, Segments
+from windrow.kernels.columns.runner import ALL_VALID, Runner
 
 
 @wr.aggregate_type(partial={"total": "f8", "n": "i8"}, identity=(0.0, 0))
@@ -73,12 +74,13 @@ def own_aggregate(rows: int, rounds: int) -> Iterator[Row]:
         k=10, q=0.0
     )  # of the smallest quantile, so that the sketch is timed and not the estimate
     interpreted = Runner(sketch.dense([pa.float64()]), False, compiled=False)
-    out, ok = np.empty(len(few) - 999), np.ones(len(few) - 999, dtype=np.bool_)
-    cuts, places = np.array([0, len(few)]), np.array([0, len(out)])
+    windows = len(few) - 999
+    rows_in, out = Input((few,), ALL_VALID), Output(np.empty(windows), np.ones(windows, dtype=np.bool_))
+    segments = Segments(np.array([0, len(few)]), np.array([0, windows]))
     seconds = in_turns(
         {
             "compiled": lambda: wr.sliding(few, sketch, 1000),
-            "interpreted": lambda: interpreted.run((few,), None, cuts, places, out, ok, 1000, 1),
+            "interpreted": lambda: interpreted.run(rows_in, segments, out, 1000, 1),
         },
         rounds,
     )

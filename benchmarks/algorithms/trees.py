@@ -19,7 +19,7 @@ from benchmarks.algorithms import filling
 from benchmarks.algorithms.measure import Row, in_turns, rounded
 from windrow.algorithms import REGISTRY
 from windrow.algorithms.base import linked
-from windrow.kernels.slots import allocate, slots
+from windrow.kernels.partials import allocate, slots
 from windrow.kernels.specialise import specialise
 
 NAIVE = 1 << 9

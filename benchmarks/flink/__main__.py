@@ -12,10 +12,11 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.flink import contenders as run
+from benchmarks.flink import plots
 from benchmarks.flink.data import Rows
+from benchmarks.flink.plots import RATIOS
 
 OUT = Path(__file__).parent.parent / "results" / "flink"
-FLINKS_OWN = ("HOP", "reduce", "count windows", "empty")
 
 
 @dataclass
@@ -71,7 +72,10 @@ def main() -> None:
         writer.writerows((name, f"{found:.4g}", f"{want:g}", ok) for name, found, want, ok in targets)
     for name, measured, wanted, ok in targets:
         print(f"{'reached ' if ok else 'MISSED  '} {name}: {measured:.3g} (wanted {wanted:g})")
-    plot(results, asked.out / "flink.png")
+    rates = {name: results.rate(name) for name in results.rates}
+    plots.bars(rates, asked.out / "flink.svg")
+    if "break-even" in chosen:
+        plots.break_even(rates, asked.out / "break-even.svg")
 
 
 def packed(folder: Path, scale: float, results: Results) -> None:
@@ -82,59 +86,78 @@ def packed(folder: Path, scale: float, results: Results) -> None:
         results.note("packed, max", data.count, run.packed(data, folder, asked))
 
 
-def ratio_100(folder: Path, scale: float, results: Results) -> None:
-    """range/slide 100, dense (10,000 rows a second) and sparse (100 rows a second) rows"""
-    dense, sparse = Rows(int(10_000_000 * scale), 16, 10_000), Rows(int(1_000_000 * scale), 16, 100)
-    asked, little = run.query(100, 1), Rows(200_000, 16, 10_000)
-    run.hop(little, 100, 1)
-    run.pushed_down(little, asked)
-    run.packed(little, folder, asked)
-    for name, data in (("dense", dense), ("sparse", sparse)):
-        results.note(f"HOP, ratio 100, {name}", data.count, run.hop(data, 100, 1))
-        results.note(f"packed, ratio 100, {name}", data.count, run.packed(data, folder, asked))
-        if name == "dense":
-            results.note(f"push-down, ratio 100, {name}", data.count, run.pushed_down(data, asked))
-
-
-def ratio_1000(folder: Path, scale: float, results: Results) -> None:
-    """range/slide 1000, 100 rows a second"""
-    data = Rows(int(500_000 * scale), 16, 100)
-    run.packed(Rows(50_000, 16, 100), folder, run.query(1000, 1))
-    results.note("packed, ratio 1000, sparse", data.count, run.packed(data, folder, run.query(1000, 1)))
-    results.note("HOP, ratio 1000, sparse", data.count, run.hop(data, 1000, 1))
+def break_even(folder: Path, scale: float, results: Results) -> None:
+    """range/slide from 1 to 1000, dense (10,000 rows a second) and sparse (100 rows a second) rows"""
+    for name, count, per_second in (("dense", 10_000_000, 10_000), ("sparse", 1_000_000, 100)):
+        data, few = Rows(int(count * scale), 16, per_second), Rows(int(count * scale) // 10, 16, per_second)
+        for ratio in RATIOS:
+            asked, case = run.query(ratio, 1), f"ratio {ratio}, {name}"
+            some = few if ratio == 1000 and name == "sparse" else data  # HOP would take minutes
+            run.packed(few, folder, asked)
+            run.hop(few, ratio, 1)
+            for _ in range(2):
+                results.note(f"packed, {case}", some.count, run.packed(some, folder, asked))
+                results.note(f"HOP, {case}", some.count, run.hop(some, ratio, 1))
+            results.note(f"push-down, {case}", some.count, run.pushed_down(some, asked))
+            results.note(f"two steps in SQL, {case}", few.count, run.two_steps(few, ratio, 1))
+            results.note(f"gathered, {case}", few.count, run.gathered(few, asked))
+            if ratio <= 100:
+                results.note(f"Java windows, {case}", few.count, run.java_windows(few, ratio, 1))
 
 
 def row_by_row(folder: Path, scale: float, results: Results) -> None:
-    """one element for each row, against an empty function on the same keyed stream"""
-    data, asked = Rows(int(200_000 * scale), 16, 1000), run.query(10, 1)
+    """rows that the JVM makes: gathered, and one by one against an empty function on the same keyed stream"""
+    data, more, asked = (
+        Rows(int(200_000 * scale), 16, 1000),
+        Rows(int(2_000_000 * scale), 16, 1000),
+        run.query(10, 1),
+    )
     run.row_by_row(Rows(20_000, 16, 1000), asked)
     for _ in range(3):
         results.note("windowed, row by row", data.count, run.row_by_row(data, asked))
         results.note("empty function, row by row", data.count, run.floor(data))
+        results.note("windowed, gathered", more.count, run.gathered(more, asked))
 
 
 def reduce(folder: Path, scale: float, results: Results) -> None:
-    """sliding windows of the DataStream API with a Python reduce, ratio 100; windrow row by row as well"""
-    few, many = Rows(int(1_000 * scale), 16, 100), Rows(int(50_000 * scale), 16, 100)
+    """sliding windows of the DataStream API with a Python reduce, ratio 100; windrow over the same rows"""
+    few = Rows(int(1_000 * scale), 16, 100)
+    run.row_by_row(few, run.query(100, 1))
     results.note("Python reduce, ratio 100", few.count, run.sliding_reduce(few, 100, 1))
-    results.note("windowed, ratio 100, row by row", many.count, run.row_by_row(many, run.query(100, 1)))
+    results.note("windowed, ratio 100, row by row", few.count, run.row_by_row(few, run.query(100, 1)))
+
+
+def slots(folder: Path, scale: float, results: Results) -> None:
+    """one slot and two: ``windowed``, and FPBA (max over the last 1024 rows at every row, 84 keys)"""
+    rows, wide, asked = (
+        Rows(int(200_000 * scale), 84, 100_000),
+        Rows(int(4_000_000 * scale), 16, 10_000),
+        run.query(10, 1),
+    )
+    for parallelism in (1, 2):
+        run.fpba(Rows(5_000, 84, 100_000), parallelism)
+    for _ in range(2):
+        for parallelism in (1, 2):
+            taken = run.gathered(wide, asked, parallelism)
+            results.note(f"windowed, parallelism {parallelism}", wide.count, taken)
+        for parallelism in (1, 2):
+            results.note(f"FPBA, parallelism {parallelism}", rows.count, run.fpba(rows, parallelism))
 
 
 def fig8(folder: Path, scale: float, results: Results) -> None:
-    """max over the last 1024 rows at every row, 84 keys: FPBA against Flink's count windows"""
-    run.fpba(Rows(5_000, 84, 1000), 1)
+    """max over the last 1024 rows at every row, 84 keys: FPBA against Flink's count windows, the same rows"""
     for parallelism in (1, 2):
-        ours, theirs = Rows(int(100_000 * scale), 84, 1000), Rows(int(6_000 * scale), 84, 1000)
-        name = f"1024/1, parallelism {parallelism}"
-        results.note(f"FPBA, {name}", ours.count, run.fpba(ours, parallelism))
-        results.note(f"count windows, {name}", theirs.count, run.count_windows(theirs, parallelism))
+        rows, name = Rows(int(6_000 * scale), 84, 1000), f"1024/1, parallelism {parallelism}"
+        run.fpba(rows, parallelism)
+        results.note(f"FPBA, {name}", rows.count, run.fpba(rows, parallelism))
+        results.note(f"count windows, {name}", rows.count, run.count_windows(rows, parallelism))
 
 
 CASES: dict[str, Callable[[Path, float, Results], None]] = {
     "packed": packed,
-    "ratio-100": ratio_100,
-    "ratio-1000": ratio_1000,
+    "break-even": break_even,
     "rows": row_by_row,
+    "slots": slots,
     "reduce": reduce,
     "fig8": fig8,
 }
@@ -145,32 +168,36 @@ def reached(results: Results) -> list[tuple[str, float, float, bool]]:
     dense = [
         results.ratio(f"{way}, ratio 100, dense", "HOP, ratio 100, dense") for way in ("packed", "push-down")
     ]
+    rate = results.rate("packed, max") if "packed, max" in results.rates else None
     wanted: list[tuple[str, float | None, float]] = [
-        (
-            "packed rows per second, max",
-            results.rate("packed, max") if "packed, max" in results.rates else None,
-            3e6,
-        ),
+        ("packed rows per second, max", rate, 3e6),
         ("times HOP at ratio 100, dense, the better way", max(filter(None, dense), default=None), 2),
-        (
-            "times HOP at ratio 100, sparse",
-            results.ratio("packed, ratio 100, sparse", "HOP, ratio 100, sparse"),
-            2,
-        ),
-        (
-            "times HOP at ratio 1000",
-            results.ratio("packed, ratio 1000, sparse", "HOP, ratio 1000, sparse"),
-            50,
+        *(
+            (
+                f"times HOP at ratio {ratio}, sparse",
+                results.ratio(f"packed, ratio {ratio}, sparse", f"HOP, ratio {ratio}, sparse"),
+                want,
+            )
+            for ratio, want in ((100, 2), (1000, 50))
         ),
         (
             "of the floor, row by row",
             results.ratio("windowed, row by row", "empty function, row by row"),
             0.8,
         ),
+        ("times row by row, gathered", results.ratio("windowed, gathered", "windowed, row by row"), 1),
+        *(
+            (
+                f"times one slot, {name} on two",
+                results.ratio(f"{name}, parallelism 2", f"{name}, parallelism 1"),
+                1.6,
+            )
+            for name in ("windowed", "FPBA")
+        ),
         (
             "times sliding windows with a Python reduce",
             results.ratio("windowed, ratio 100, row by row", "Python reduce, ratio 100"),
-            100,
+            1,
         ),
         *(
             (
@@ -182,24 +209,6 @@ def reached(results: Results) -> list[tuple[str, float, float, bool]]:
         ),
     ]
     return [(name, found, want, found >= want) for name, found, want in wanted if found is not None]
-
-
-def plot(results: Results, path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    names = list(results.rates)[::-1]
-    figure, axes = pyplot.subplots(figsize=(9, 0.4 * len(names) + 1))
-    colours = ["#888888" if any(word in name for word in FLINKS_OWN) else "#1f77b4" for name in names]
-    bars = axes.barh(names, [results.rate(name) for name in names], color=colours)
-    axes.bar_label(bars, [f" {results.rate(name):,.0f}" for name in names])
-    axes.set_xscale("log")
-    axes.margins(x=0.15)
-    axes.set_xlabel("rows per second (grey: Flink's own)")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

@@ -41,20 +41,70 @@ def pushed_down(data: Rows, asked: wr.Query) -> float:
     return inserted(tables, "SELECT k, peak FROM answer")
 
 
+def gathered(data: Rows, asked: wr.Query, parallelism: int = 1) -> float:
+    """windrow, rows of the JVM, which are gathered into batches before Python."""
+    flink, stream = from_sql(data, parallelism)
+    return ran(flink, windowed(stream, asked))
+
+
 def hop(data: Rows, range_: int, slide: int) -> float:
-    """Flink SQL's HOP."""
+    """Flink SQL's HOP, aggregated in two phases."""
     return inserted(
         source(data),
-        f"SELECT k, MAX(v) FROM TABLE(HOP(TABLE `rows`, DESCRIPTOR(ts), INTERVAL '{slide}' SECOND(4), "
-        f"INTERVAL '{range_}' SECOND(6))) GROUP BY k, window_start, window_end",
+        f"SELECT k, MAX(v) FROM TABLE(HOP(TABLE `rows`, DESCRIPTOR(ts), {seconds(slide)}, {seconds(range_)})) "
+        "GROUP BY k, window_start, window_end",
     )
 
 
-def source(data: Rows) -> StreamTableEnvironment:
-    tables = StreamTableEnvironment.create(environment())
+def java_windows(data: Rows, range_: int, slide: int) -> float:
+    """The window operator of Flink's DataStream API with a Java aggregate, which is what SQL makes of a group window."""
+    group = f"HOP(ts, {seconds(slide)}, {seconds(range_)})"
+    return inserted(source(data), f"SELECT k, MAX(v) FROM `rows` GROUP BY k, {group}")
+
+
+def two_steps(data: Rows, range_: int, slide: int) -> float:
+    """Slices by TUMBLE, then a window over slices: a window for every slice that has rows."""
+    slices = (
+        f"SELECT k, MAX(v) AS v, window_time AS ts FROM TABLE(TUMBLE(TABLE `rows`, DESCRIPTOR(ts), {seconds(slide)})) "
+        "GROUP BY k, window_start, window_end, window_time"
+    )
+    over = f"PARTITION BY k ORDER BY ts RANGE BETWEEN {seconds(range_ - slide)} PRECEDING AND CURRENT ROW"
+    return inserted(source(data), f"SELECT k, MAX(v) OVER ({over}) FROM ({slices})")
+
+
+def seconds(count: int) -> str:
+    return f"INTERVAL '{count}' SECOND({max(2, len(str(count)))})"
+
+
+PEER_SETTINGS = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "200 ms",
+    "table.exec.mini-batch.size": "5000",
+    "table.optimizer.agg-phase-strategy": "TWO_PHASE",
+}
+"""What the tuning guide of Flink SQL recommends for aggregations."""
+
+
+def source(data: Rows, parallelism: int = 1) -> StreamTableEnvironment:
+    tables = StreamTableEnvironment.create(environment(parallelism))
     tables.get_config().set_local_timezone("UTC")
+    for name, value in PEER_SETTINGS.items():
+        tables.get_config().set(name, value)
     tables.execute_sql(data.sql("rows"))
     return tables
+
+
+def from_sql(
+    data: Rows, parallelism: int, mode: str = "auto"
+) -> tuple[StreamExecutionEnvironment, DataStream]:
+    """The rows of the same table as a stream, with its watermarks; no Python has touched them."""
+    flink = environment(parallelism, mode)
+    tables = StreamTableEnvironment.create(flink)
+    tables.get_config().set_local_timezone("UTC")
+    tables.execute_sql(data.sql("rows"))
+    micros = f"id * 1000 / {data.per_second} * 1000"
+    select = f"SELECT CAST(k AS BIGINT) AS k, {micros} AS ts, CAST(v AS BIGINT) AS v FROM `rows`"
+    return flink, tables.to_data_stream(tables.sql_query(select))
 
 
 def inserted(tables: StreamTableEnvironment, select: str) -> float:
@@ -102,16 +152,16 @@ def rows(flink: StreamExecutionEnvironment, data: Rows) -> DataStream:
     )
 
 
-def row_by_row(data: Rows, asked: wr.Query, parallelism: int = 1) -> float:
+def row_by_row(data: Rows, asked: wr.Query) -> float:
     """windrow, one row per element."""
-    flink = environment(parallelism)
-    return ran(flink, windowed(rows(flink, data), asked))
+    flink, stream = from_sql(data, 1)
+    return ran(flink, windowed(stream, asked, gather=False))
 
 
 def floor(data: Rows) -> float:
     """An empty function on a keyed stream."""
-    flink = environment()
-    keyed = rows(flink, data).key_by(key, key_type=Types.LONG())
+    flink, stream = from_sql(data, 1)
+    keyed = stream.key_by(key, key_type=Types.LONG())
     return ran(flink, keyed.process(Nothing(), output_type=Types.LONG()))
 
 
@@ -125,14 +175,14 @@ def sliding_reduce(data: Rows, range_: int, slide: int) -> float:
 
 def fpba(data: Rows, parallelism: int) -> float:
     """FPBA: max over 1024 rows, at every row (fig. 8 of the paper)."""
-    flink = environment(parallelism)
-    keyed = rows(flink, data).key_by(key, key_type=Types.LONG())
+    flink, stream = from_sql(data, parallelism)
+    keyed = stream.key_by(key, key_type=Types.LONG())
     found = keyed.process(FPBA(COUNTED, ROW), output_type=FPBA.output_type(COUNTED, ROW))
     return ran(flink, found.disable_chaining())
 
 
 def count_windows(data: Rows, parallelism: int) -> float:
     """Flink's count windows with a Python reduce."""
-    flink = environment(parallelism, mode="process")
-    keyed = rows(flink, data).key_by(key, key_type=Types.LONG())
+    flink, stream = from_sql(data, parallelism, "process")
+    keyed = stream.map(lambda row: row, output_type=ROW).key_by(key, key_type=Types.LONG())
     return ran(flink, keyed.count_window(1024, 1).reduce(larger))

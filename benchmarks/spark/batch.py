@@ -1,98 +1,128 @@
-"""Batch: against groupBy(window), OVER RANGE, and the floor of sending rows to Python at all."""
+"""Batch: against the ways in which a skilled user computes the same windows on Spark, dense and sparse.
+
+*Dense* is 100 rows of a key in every slide, *sparse* one row in every second slide. Where a way would take too long, all get
+fewer rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 import windrow as wr
-from benchmarks.spark.measure import Case, rate
+from benchmarks.spark import contenders as way
+from benchmarks.spark.measure import OURS, Case
 from windrow_spark import windowed
 
-
-def loads(spark: SparkSession, rows: int, keys: int, per_second: int) -> DataFrame:
-    """So many rows a second in all, in memory."""
-    frame = spark.sql(
-        f"""select id % {keys} as plug, timestamp_micros(1700000000000000 + id * {1_000_000 // per_second}) as ts,
-                   cast((id * 7919) % 100003 as double) / 8 as load from range(0, {rows}, 1, 2)"""
-    ).cache()
-    frame.count()
-    return frame
-
-
-def peak(range: str, slide: str | None, by: Any = "plug") -> wr.Query:
-    return wr.Query(by, window=wr.TimeWindow(range, slide), aggregates={"peak": wr.Max("load")})
-
-
-def native(frame: DataFrame, range: str, slide: str) -> DataFrame:
-    return frame.groupBy("plug", F.window("ts", range, slide)).agg(F.max("load"))
-
-
-def over(frame: DataFrame, seconds: int) -> DataFrame:
-    frame.createOrReplaceTempView("benchmark_loads")
-    return frame.sparkSession.sql(
-        f"""select plug, ts, max(load) over (partition by plug order by ts
-            range between interval {seconds} seconds preceding and current row) from benchmark_loads"""
-    )
-
-
-def floor(frame: DataFrame) -> DataFrame:
-    return (
-        frame.repartition("plug")
-        .sortWithinPartitions("plug", "ts")
-        .mapInArrow(lambda batches: batches, frame.schema)
-    )
+KEYS = 14
+DENSE, SPARSE = 1_000_000 // (100 * KEYS), 2_000_000 // KEYS
+"""Microseconds from a row to the next one: 100 rows of each key a second, and one in two seconds."""
 
 
 def cases(spark: SparkSession, rows: int) -> list[Case]:
-    few = loads(spark, rows, 14, 1400)  # 100 rows a second of each plug
-    dense = loads(spark, 4 * rows, 14, 1400)
-    some = loads(spark, rows // 10, 14, 1400)
-    tiny = loads(spark, 3000, 14, 14)
-    many = loads(spark, rows, 10_000, 1000)
-    one = loads(spark, 150_000, 1, 1000)
-    ratio_1000 = rate(lambda: windowed(dense, peak("1000s", "1s")), 4 * rows)
-    tumbling = rate(lambda: native(dense, "1 second", "1 second"), 4 * rows)
-    hot = loads_one(spark, rows)
-    whole = rate(lambda: windowed(hot, shares(), parallel=2), rows)
-    single = rate(lambda: windowed(hot, shares(), parallel=False), rows)
-    by_tuple = wr.Query("plug", window=wr.SlideByTuple("100s", 1), aggregates={"peak": wr.Max("load")})
-    native_1000 = rate(lambda: native(tiny, "1000 seconds", "1 second"), 3000, 1)
+    """``rows`` are those of the largest input."""
+    return [*_ratios(spark, rows), *_each_row(spark, rows), *_floors(spark, rows), *_hot_key(spark, rows)]
+
+
+def _ratios(spark: SparkSession, rows: int) -> list[Case]:
+    dense, sparse = (way.loads(spark, rows, KEYS, gap) for gap in (DENSE, SPARSE))
+    few, few_sparse = (way.loads(spark, rows // 400, KEYS, gap) for gap in (DENSE, SPARSE))
+    some = way.loads(spark, rows // 10, KEYS, DENSE)
+    some_sparse = way.loads(spark, rows // 20, KEYS, SPARSE)
+    wins, five, twenty = {way.NATIVE: 1.0}, {way.TWO_STEP: 5.0}, {way.TWO_STEP: 20.0}
     return [
-        Case("range/slide 1000", ratio_1000, "groupBy(window), 3,000 rows", native_1000, 500),
-        Case("range/slide 100", rate(lambda: windowed(few, peak("100s", "1s")), rows), "groupBy(window)",
-             rate(lambda: native(some, "100 seconds", "1 second"), rows // 10, 1), 5),
-        Case("range/slide 10, 100 rows a slice", rate(lambda: windowed(dense, peak("10s", "1s")), 4 * rows), "groupBy(window)",
-             rate(lambda: native(dense, "10 seconds", "1 second"), 4 * rows), 1),
-        Case("range/slide 1000, push-down", ratio_1000, "tumbling groupBy(window)", tumbling, 0.5),
-        Case("a window per row, frames of 100,000 rows", rate(lambda: windowed(one, by_tuple), 150_000), "max OVER RANGE",
-             rate(lambda: over(one, 100), 150_000, 1), 200),
-        Case("rows to Python, 14 keys", rate(lambda: windowed(few, peak("1000s", "1s"), pushdown=False), rows),
-             "repartition + sort + mapInArrow identity", rate(lambda: floor(few), rows), 1 / 1.5),
-        Case("rows to Python, 10,000 keys", rate(lambda: windowed(many, peak("1000s", "100s"), pushdown=False), rows),
-             "repartition + sort + mapInArrow identity", rate(lambda: floor(many), rows), 1 / 1.5),
-        Case("one hot key, two tasks", whole, "one task", single, 1.6),
-    ]  # fmt: skip
+        _sliding("range/slide 1000, dense", dense, rows, 1000, five, without=way.NATIVE),
+        _sliding("range/slide 1000, dense", few, rows // 400, 1000),
+        _sliding("range/slide 1000, sparse", some_sparse, rows // 20, 1000, twenty, without=way.NATIVE),
+        _sliding("range/slide 1000, sparse", few_sparse, rows // 400, 1000),
+        _sliding("range/slide 100, dense", some, rows // 10, 100),
+        _sliding("range/slide 100, sparse", some_sparse, rows // 20, 100),
+        _sliding("range/slide 10, dense", dense, rows, 10, wins),
+        _sliding("range/slide 10, sparse", sparse, rows, 10, wins),
+        _sliding("range/slide 1, dense", dense, rows, 1, wins),
+        _sliding("range/slide 1, sparse", sparse, rows, 1, wins),
+    ]
 
 
-def loads_one(spark: SparkSession, rows: int) -> DataFrame:
-    """Rows without a key."""
-    frame = spark.sql(
-        f"""select timestamp_micros(1700000000000000 + id * 1000) as ts, cast((id * 7919) % 100003 as double) / 8 as load
-            from range(0, {rows}, 1, 2)"""
-    ).cache()
-    frame.count()
-    return frame
+def _sliding(
+    name: str,
+    frame: DataFrame,
+    rows: int,
+    ratio: int,
+    required: dict[str, float] | None = None,
+    without: str = "",
+) -> Case:
+    ways: dict[str, Callable[..., Any]] = {
+        OURS: way.ours,
+        way.NATIVE: way.native,
+        way.TWO_STEP: way.two_step,
+    }
+    taken = {each: partial(job, frame, ratio, "max, count") for each, job in ways.items() if each != without}
+    return Case(name, rows, taken, required or {})
 
 
-def shares() -> wr.Query:
-    """What is worth a second task: with one cheap aggregate, Spark's own half of the work keeps one core busy already."""
+def _each_row(spark: SparkSession, rows: int) -> list[Case]:
+    """A window for each row, over the 100,000 rows before it."""
+    count = rows // 2
+    one = way.loads(spark, count, 1, 1000)
+    query = wr.Query("plug", window=wr.SlideByTuple("100s", 1), aggregates={"peak": wr.Max("load")})
+    return [
+        Case(
+            "a window for each row, of 100,000 rows",
+            count,
+            {
+                OURS: lambda: windowed(one, query),
+                way.OVER: lambda: way.over(one, 100, segment_tree=True),
+                way.FLOOR: lambda: way.floor(one),
+            },
+            {way.OVER: 4.0},
+        )
+    ]
+
+
+def _floors(spark: SparkSession, rows: int) -> list[Case]:
+    """Aggregates without an SQL form: every row goes to Python, as in the peer, which does nothing with it there."""
+    found = []
+    for keys, ratio, slide in ((KEYS, 1000, 1), (10_000, 10, 100)):
+        frame = way.loads(spark, rows // 2, keys, 1000)
+        found.append(
+            Case(
+                f"rows to Python, {keys:,} keys",
+                rows // 2,
+                {
+                    OURS: partial(
+                        way.ours, frame, ratio, "max, count", slide, push_down=False, parallel=False
+                    ),
+                    way.FLOOR: partial(way.floor, frame),
+                },
+                {way.FLOOR: 1 / 1.5} if keys == KEYS else {},
+            )
+        )
+    return found
+
+
+def _hot_key(spark: SparkSession, rows: int) -> list[Case]:
+    """One key: its time is cut, and two tasks share it. With one cheap aggregate Spark's own half keeps one core busy already."""
+    hot = way.loads(spark, rows // 2, 1, 1000).drop("plug")
     aggregates = {
         "median": wr.Median("load"),
         "spread": wr.Std("load"),
         "mean": wr.Mean("load"),
         "top": wr.TopK("load", 5),
     }
-    return wr.Query(window=wr.TimeWindow("2s", "100ms"), aggregates=aggregates)
+    query = wr.Query(window=wr.TimeWindow("2s", "100ms"), aggregates=aggregates)
+    one_task = "windrow, one task"
+    return [
+        Case(
+            "one hot key, two tasks",
+            rows // 2,
+            {
+                OURS: lambda: windowed(hot, query, parallel=2),
+                one_task: lambda: windowed(hot, query, parallel=False),
+            },
+            {one_task: 1.6},
+        )
+    ]

@@ -1,9 +1,12 @@
-"""Streaming: rows a second of whole micro-batches, and state, against native windows."""
+"""Streaming: rows a second of whole micro-batches, and state, against the ways that Spark has of its own.
+
+All contenders of a case read the same files, a micro-batch each. Where one would not end, all get fewer rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,85 +15,142 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import windrow as wr
-from benchmarks.spark.measure import Case
+from benchmarks.spark.contenders import NATIVE, START, TWO_STEP
+from benchmarks.spark.measure import OURS, Line
 from windrow_spark import windowed
 
-BATCHES = 6
-FILES = 2
+BATCHES, ROUNDS = 6, 2
+IDENTITY = "mapInArrow identity"
+ROWS = "plug long, ts timestamp, load double"
+Windows = Callable[[DataFrame], DataFrame]
 
 
 class Stream:
-    """A folder of files, two files a micro-batch."""
+    """A folder of files, one for each micro-batch."""
 
-    def __init__(
-        self, spark: SparkSession, folder: Path, name: str, rows: int, keys: int, per_second: int
-    ) -> None:
-        self.spark, self.folder, self.name = spark, folder, name
-        self.path = str(folder / name)
-        for number in range(BATCHES):
-            spark.sql(
-                f"""select id % {keys} as plug, timestamp_micros(1700000000000000 + id * {1_000_000 // per_second}) as ts,
-                           cast((id * 7919) % 100003 as double) / 8 as load
-                    from range({number * rows}, {(number + 1) * rows}, 1, {FILES})"""
-            ).write.mode("append").option("maxRecordsPerFile", 0).parquet(self.path)
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.rows = 0
+        self.runs = 0
 
-    def run(self, windows: Callable[[DataFrame], DataFrame], label: str) -> list[dict[str, Any]]:
-        """The progress of every micro-batch with rows."""
-        rows = (
-            self.spark.readStream.schema("plug long, ts timestamp, load double")
-            .option("maxFilesPerTrigger", FILES)
-            .parquet(self.path)
-        )
-        frame = windows(rows.withWatermark("ts", "0 seconds"))
-        checkpoint = str(self.folder / f"checkpoint-{self.name}-{label}")
+    def add(self, rows: int, keys: int, gap: int) -> None:
+        """A file of so many rows of keys in turn, each ``gap`` microseconds after the last."""
+        self.spark.sql(
+            f"""select id % {keys} as plug, timestamp_micros({START} + id * {gap}) as ts,
+                       cast((id * 7919) % 100003 as double) / 8 as load
+                from range({self.rows}, {self.rows + rows}, 1, 1)"""
+        ).write.mode("append").option("maxRecordsPerFile", 0).parquet(str(self.folder / "rows"))
+        self.rows += rows
+
+    def read(self) -> DataFrame:
+        reader = self.spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.folder / "rows")).withWatermark("ts", "0 seconds")
+
+    def run(self, windows: Windows) -> list[dict[str, Any]]:
+        """The progress of every micro-batch with rows, with a new checkpoint."""
+        self.runs += 1
         query = (
-            frame.writeStream.format("noop")
-            .option("checkpointLocation", checkpoint)
+            windows(self.read())
+            .writeStream.format("noop")
+            .option("checkpointLocation", self.checkpoint())
             .trigger(availableNow=True)
             .start()
         )
         query.awaitTermination()
         return [progress for progress in query.recentProgress if progress["numInputRows"]]
 
+    def checkpoint(self) -> str:
+        """The checkpoint of the last run."""
+        return str(self.folder / f"checkpoint-{self.runs}")
 
-def peak(range: str, slide: str) -> wr.Query:
-    return wr.Query("plug", window=wr.TimeWindow(range, slide), aggregates={"peak": wr.Max("load")})
+
+def peak(range: int) -> wr.Query:
+    return wr.Query("plug", window=wr.TimeWindow(f"{range}s", "1s"), aggregates={"peak": wr.Max("load")})
 
 
-def native(range: str, slide: str) -> Callable[[DataFrame], DataFrame]:
-    return lambda frame: frame.groupBy("plug", F.window("ts", range, slide)).agg(F.max("load"))
+def ours(range: int, **options: Any) -> Windows:
+    return lambda frame: windowed(frame, peak(range), **options)
+
+
+def native(range: int, slide: int = 1) -> Windows:
+    return lambda frame: frame.groupBy("plug", F.window("ts", f"{range} seconds", f"{slide} seconds")).agg(
+        F.max("load")
+    )
+
+
+def two_step(range: int) -> Windows:
+    """A tumbling aggregation, and a sliding one over its results, in one query."""
+
+    def windows(frame: DataFrame) -> DataFrame:
+        slices = frame.groupBy("plug", F.window("ts", "1 second")).agg(F.max("load").alias("load"))
+        sliding = F.window(F.window_time("window"), f"{range} seconds", "1 second")
+        return slices.groupBy("plug", sliding).agg(F.max("load"))
+
+    return windows
 
 
 def identity(frame: DataFrame) -> DataFrame:
-    return frame.mapInArrow(lambda batches: batches, "plug long, ts timestamp, load double")
+    return frame.mapInArrow(lambda batches: batches, ROWS)
 
 
-def rows_per_second(progress: list[dict[str, Any]]) -> float:
+@dataclass(frozen=True)
+class Case:
+    """One stream, and what its contenders make of it."""
+
+    name: str
+    rows: int
+    keys: int
+    gap: int
+    contenders: Mapping[str, Windows]
+    required: Mapping[str, float]
+
+
+def cases(rows: int) -> list[Case]:
+    """``rows`` are those of a micro-batch of the larger streams."""
+    three = {OURS: ours(1000), NATIVE: native(1000), TWO_STEP: two_step(1000)}
+    return [
+        Case("stream, range/slide 1000, dense, 10 keys", rows, 10, 1000, {OURS: ours(1000), TWO_STEP: two_step(1000)}, {}),
+        Case("stream, range/slide 1000, sparse, small batches", max(rows // 1000, 200), 10, 200_000, three, {}),
+        Case("stream, 10 keys, to and from Python", rows, 10, 1000, {OURS: ours(1000), IDENTITY: identity}, {IDENTITY: 0.4}),
+        Case("stream, 10,000 keys, to and from Python", rows, 10_000, 1000, {OURS: ours(1000), IDENTITY: identity}, {}),
+    ]  # fmt: skip
+
+
+def measured(spark: SparkSession, case: Case, folder: Path) -> list[Line]:
+    """A line for each peer, and one for the rows of state that each has."""
+    stream = Stream(spark, folder / case.name.replace(" ", "-").replace("/", "-"))
+    for _ in range(BATCHES):
+        stream.add(case.rows, case.keys, case.gap)
+    runs: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in case.contenders}
+    for _ in range(ROUNDS):
+        for name, windows in case.contenders.items():
+            runs[name].append(stream.run(windows))
+    rates = {name: max(map(_rows_per_second, each)) for name, each in runs.items()}
+    lines = [_line(case, peer, rates[OURS], rate) for peer, rate in rates.items() if peer != OURS]
+    if NATIVE in runs:
+        held = {name: max(map(_state_rows, each)) for name, each in runs.items()}
+        lines.append(
+            _line(
+                case,
+                f"{NATIVE}, input rows per row of state",
+                *(stream.rows / held[name] for name in (OURS, NATIVE)),
+            )
+        )
+    return lines
+
+
+def _line(case: Case, peer: str, rate: float, other: float) -> Line:
+    required = case.required.get(peer, "")
+    reached = "" if required == "" else rate / other >= float(required)
+    return Line(case.name, case.rows, int(rate), peer, int(other), round(rate / other, 3), required, reached)
+
+
+def _rows_per_second(progress: list[dict[str, Any]]) -> float:
     """Of the later micro-batches: the first ones start workers and compile."""
     return median(
         each["numInputRows"] * 1000 / each["durationMs"]["triggerExecution"] for each in progress[2:]
     )
 
 
-def state_rows(progress: list[dict[str, Any]]) -> float:
+def _state_rows(progress: list[dict[str, Any]]) -> float:
     return float(max(sum(each["numRowsTotal"] for each in one["stateOperators"]) for one in progress))
-
-
-def cases(spark: SparkSession, rows: int, folder: Path) -> list[Case]:
-    small = Stream(spark, folder, "small", 1000, 10, 10)
-    ten = Stream(spark, folder, "ten", rows, 10, 1000)
-    many = Stream(spark, folder, "many", rows, 10_000, 1000)
-    ours_ten = cache(lambda: ten.run(lambda frame: windowed(frame, peak("1000s", "1s")), "ours"))
-    ours_many = cache(lambda: many.run(lambda frame: windowed(frame, peak("1000s", "100s")), "ours"))
-    ours_small = cache(lambda: small.run(lambda frame: windowed(frame, peak("1000s", "1s")), "ours"))
-    native_small = cache(lambda: small.run(native("1000 seconds", "1 second"), "native"))
-    return [
-        Case("stream, range/slide 1000, 10 keys", lambda: rows_per_second(ours_ten()), "groupBy(window), small batches",
-             lambda: rows_per_second(native_small()), 1000),
-        Case("stream, rows per state row", lambda: 1e6 / state_rows(ours_small()), "groupBy(window)",
-             lambda: 1e6 / state_rows(native_small()), 50),
-        Case("stream, 10 keys, to and from Python", lambda: rows_per_second(ours_ten()), "mapInArrow identity",
-             lambda: rows_per_second(ten.run(identity, "identity")), 0.4),
-        Case("stream, 10 keys", lambda: rows_per_second(ours_ten()), "required rows/s", lambda: 600_000.0, 1),
-        Case("stream, 10,000 keys", lambda: rows_per_second(ours_many()), "required rows/s", lambda: 300_000.0, 1),
-    ]  # fmt: skip

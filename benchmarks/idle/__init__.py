@@ -1,0 +1,1 @@
+"""Idle windows: memory, throughput and commits with frozen keys."""

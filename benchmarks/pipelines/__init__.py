@@ -1,0 +1,1 @@
+"""Streams on top of streams: latency, rates, and peers in this process."""

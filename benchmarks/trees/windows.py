@@ -1,0 +1,271 @@
+"""What is measured: windows of one size, policies, memory, dimensions, and a process that is killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import windrow as wr
+from benchmarks.trees.measure import Row, in_turns
+from windrow.algorithms import REGISTRY
+from windrow.algorithms.stored_amta import StoredAMTA
+from windrow.data import server_memory
+from windrow.kernels.columns.layout import Output
+from windrow.storage.pages import MemoryPages
+from windrow.storage.redis import RedisPages
+from windrow.storage.rocksdb import RocksDBPages
+
+MEMORY = ("AMTA", "LMTA", "DABA")
+
+
+def readings(count: int) -> Any:
+    """Readings of the generator, in KB: the first 2²² of them, again and again if more are wanted."""
+    table = server_memory(rows=min(count, 1 << 22)).read_all()
+    return np.resize(table.column(1).to_numpy().astype(np.float64), count)
+
+
+def stored(pages: Any, aggregate: Any, values: Any, size: int, batch: int) -> int:
+    """Slide a stored window over a column."""
+    window = StoredAMTA(aggregate, pages, f"w{time.perf_counter_ns()}", batch=batch)
+    out = Output(np.zeros(len(values)), np.zeros(len(values), dtype=np.bool_))
+    window.slide((values,), size, out)
+    return len(values)
+
+
+@contextmanager
+def rocksdb() -> Iterator[RocksDBPages]:
+    with tempfile.TemporaryDirectory() as folder, RocksDBPages(f"{folder}/pages", sync=False) as pages:
+        yield pages
+
+
+@contextmanager
+def redis() -> Iterator[str]:
+    """A server on a free port of the loopback interface; its address."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        raise SystemExit("redis-server is not installed: apt-get install redis-server")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
+        server = subprocess.Popen([binary, *options], stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(1.0)
+            yield f"redis://127.0.0.1:{port}/0"
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def sizes(exponents: list[int], rounds: int) -> Iterator[list[Row]]:
+    """Figure 4.6: a window of n rows slides n times by one; compiled, over a column."""
+    for exponent in exponents:
+        size = 1 << exponent
+        values = readings(2 * size)
+        with rocksdb() as pages:
+            contenders: dict[str, Callable[[], int]] = {
+                name: lambda name=name: len(wr.sliding(values, wr.Max(), size, algorithm=name)) * 2  # noqa: B023
+                for name in MEMORY
+            }
+            contenders["StoredAMTA 512"] = lambda: stored(pages, wr.Max(), values, size, 512)  # noqa: B023
+            contenders["StoredAMTA 4096"] = lambda: stored(pages, wr.Max(), values, size, 4096)  # noqa: B023
+            yield [
+                {"size": size, "window": name, **taken}
+                for name, taken in in_turns(contenders, rounds).items()
+            ]
+
+
+def operations(exponent: int, rows: int, rounds: int) -> Iterator[list[Row]]:
+    """Table 4.2: at most 2²⁰ rows; update by update with the policies, and windows of one size compiled over a column."""
+    size = 1 << exponent
+    values = readings(2 * size)
+    for name in ("max", "LIS"):
+        yield _table(name, "updates", in_turns(_one_by_one(name, values[:rows], size), rounds))
+    for name, aggregate in {
+        "sum": wr.Sum(),
+        "mean": wr.Mean(),
+        "geomean": wr.GeometricMean(),
+        "std": wr.Std(),
+    }.items():
+        with rocksdb() as pages:
+            contenders: dict[str, Callable[[], int]] = {
+                kind: lambda kind=kind: len(wr.sliding(values, aggregate, size, algorithm=kind)) * 2  # noqa: B023
+                for kind in MEMORY
+            }
+            contenders["StoredAMTA 4096"] = lambda: stored(pages, aggregate, values, size, 4096)  # noqa: B023
+            yield _table(name, "column", in_turns(contenders, rounds))
+
+
+def _table(operation: str, way: str, measured: dict[str, Row]) -> list[Row]:
+    return [{"operation": operation, "way": way, "window": name, **taken} for name, taken in measured.items()]
+
+
+def _one_by_one(name: str, values: Any, size: int) -> dict[str, Callable[[], int]]:
+    """Update by update through the Python interface, with the policies of section 4.5.6.
+
+    The eviction invariant of a maximum drives out what is older than it, that of a run what is older than the run. DABA
+    has no bulk eviction: it looks at its oldest partial, again and again, as in the thesis.
+    """
+    aggregate = {"max": wr.Max(), "LIS": wr.LongestIncreasingRun("x", at="i")}[name]
+    lift = aggregate.bind_dense().lift
+    partials = [lift(v, i) if name == "LIS" else lift(v) for i, v in enumerate(values.tolist())]
+    goes = {"max": lambda c, a, b: c[0] <= a[0], "LIS": lambda c, a, b: c[7] < b[10]}[name]
+    oldest = {"max": lambda c, b: c[0] < b[0], "LIS": lambda c, b: c[7] < b[10]}[name]
+
+    def tree(kind: Any) -> int:
+        window = kind()
+        for partial in partials:
+            window.insert(partial)
+            if len(window) > size:
+                window.evict()
+            window.enforce(evict=goes)
+            window.query()
+        return len(partials)
+
+    def daba() -> int:
+        window, held = REGISTRY["DABA"](aggregate), deque[Any]()
+        for partial in partials:
+            window.insert(partial)
+            held.append(partial)
+            if len(held) > size:
+                window.evict()
+                held.popleft()
+            total = window.query()
+            while len(held) > 1 and oldest(held[0], total):
+                window.evict()
+                held.popleft()
+                total = window.query()
+        return len(partials)
+
+    return {
+        "AMTA": lambda: tree(lambda: REGISTRY["AMTA"](aggregate)),
+        "LMTA": lambda: tree(lambda: REGISTRY["LMTA"](aggregate)),
+        "DABA": daba,
+        "StoredAMTA 512": lambda: tree(lambda: StoredAMTA(aggregate, MemoryPages())),
+    }
+
+
+def evictions(exponent: int, rounds: int) -> Iterator[list[Row]]:
+    """Figure 4.7: from a full window, any number of rows leave at once, and the result is asked for. Microseconds."""
+    size = 1 << exponent
+    values = readings(size)
+    with rocksdb() as pages:
+        for gone in [1 << k for k in range(0, exponent, 4)] + [size - 1]:
+            rows = []
+            for name in ("memory", "RocksDB"):
+                taken = []
+                for turn in range(rounds):
+                    store = MemoryPages() if name == "memory" else pages
+                    window = StoredAMTA(wr.Max(), store, f"{gone}.{turn}")
+                    out = Output(np.zeros(size), np.zeros(size, dtype=np.bool_))
+                    window.slide((values,), size + 1, out)
+                    begin = time.perf_counter_ns()
+                    window.evict(gone)
+                    window.query()
+                    taken.append((time.perf_counter_ns() - begin) / 1e3)
+                rows.append(
+                    {"size": size, "evicted": gone, "store": name, "microseconds": round(min(taken), 1)}
+                )
+            yield rows
+
+
+def memory(exponents: list[int]) -> Iterator[list[Row]]:
+    """Figure 4.8: the bytes of arrays that a full window has in this process."""
+    for exponent in exponents:
+        size = 1 << exponent
+        values = readings(size)
+        with rocksdb() as pages:
+            window = StoredAMTA(wr.Max(), pages)
+            out = Output(np.zeros(size), np.zeros(size, dtype=np.bool_))
+            window.slide((values,), size + 1, out)
+            local = window.nbytes
+        width = wr.Max().bind_dense().width
+        in_memory = {
+            "AMTA": 2 * size * width,
+            "LMTA": 3 * size * width,
+            "DABA": 2 * size * width,
+            "naive": size * width,
+        }
+        yield [
+            {"size": size, "window": name, "bytes": count, "times_stored": round(count / local, 1)}
+            for name, count in {"StoredAMTA 512": local, **in_memory}.items()
+        ]
+
+
+def dimensions(counts: list[int], updates: int, rounds: int) -> Iterator[list[Row]]:
+    """Figure 4.9: k counts in one stored window of 2¹⁵ rows, update by update, beside k windows of one count."""
+    for count in counts:
+        aggregate = _counts(count)
+        one = (np.ones(count, dtype=np.int64),)
+        window = StoredAMTA(aggregate, MemoryPages())
+        for _ in range(1 << 15):
+            window.insert(one)
+
+        def slide(window: Any = window, one: Any = one) -> int:
+            for _ in range(updates):
+                window.insert(one)
+                window.evict()
+                window.query()
+            return updates
+
+        yield [{"dimensions": count, **taken} for taken in in_turns({"one window": slide}, rounds).values()]
+
+
+def _counts(count: int) -> Any:
+    @wr.aggregate_type(partial={"counts": f"i8[{count}]"}, identity=(0,), output="int64")
+    class Counts:
+        def lift(x):  # type: ignore[no-untyped-def]
+            return (np.full(count, x),)
+
+        def combine(a, b):  # type: ignore[no-untyped-def]
+            return (a[0] + b[0],)
+
+        def lower(p):  # type: ignore[no-untyped-def]
+            return p[0][0]
+
+    return Counts("x")
+
+
+def killed(exponent: int, store: str) -> list[Row]:
+    """A window of 2²⁵ rows is filled by a process that is killed in the middle, and finished by another."""
+    size = 1 << exponent
+    with tempfile.TemporaryDirectory() as folder, redis() as server:
+        address = f"{folder}/pages" if store == "RocksDB" else server
+        job = [sys.executable, "-m", "benchmarks.trees.fill", store, address, str(size)]
+        process = subprocess.Popen(job, env={**os.environ}, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        seen = 0
+        for line in process.stdout:
+            seen = int(line)
+            if seen > size // 2:
+                break
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        begin = time.perf_counter()
+        done = subprocess.run(job, check=True, capture_output=True, text=True).stdout.splitlines()
+        recovered, result, local = int(done[0]), float(done[-2]), int(done[-1])
+        values = readings(size)
+        assert result == float(values.max()), "the result is that of the whole window"
+        return [
+            {
+                "store": store, "size": size, "killed_after": seen, "recovered_at": recovered,
+                "seconds_to_finish": round(time.perf_counter() - begin, 1), "local_bytes": local,
+            }
+        ]  # fmt: skip
+
+
+def pages_of(store: str, address: str) -> Any:
+    return RocksDBPages(address, sync=False) if store == "RocksDB" else RedisPages(address)

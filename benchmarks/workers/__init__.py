@@ -1,0 +1,1 @@
+"""Whole-window functions: fits and medians beside what users pick today."""
