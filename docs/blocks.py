@@ -72,8 +72,11 @@ def pages_of(engine: str) -> list[Path]:
     ]
 
 
-def run(page: Path, engine: str, folder: Path, given: Mapping[str, Any] | None = None) -> None:
-    """Runs what a page shows for one engine in a folder; ``given`` are names that the page takes for granted."""
+def run(page: Path, engine: str, folder: Path, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Runs what a page shows for one engine in a folder, and returns the names that it has defined.
+
+    ``given`` are names that the page takes for granted.
+    """
     names: dict[str, Any] = {"__name__": "__main__", **(given or {})}
     found = blocks(page)
     with chdir(folder):
@@ -87,6 +90,7 @@ def run(page: Path, engine: str, folder: Path, given: Mapping[str, Any] | None =
                 _python(block, after, names, page)
             elif block.language == "sh" and block.runs:
                 _shell(block.body, page)
+    return names
 
 
 def _python(block: Block, after: Block | None, names: dict[str, Any], page: Path) -> None:
@@ -129,7 +133,9 @@ def _windrow(arguments: list[str], page: Path) -> None:
     engines = {after for option, after in pairwise(arguments) if option == "--engine"}
     on_spark = arguments[0] == "demo" and not engines and "--small" not in arguments
     long = arguments[0] in LONG or bool(engines - {"local"}) or on_spark
-    result = CliRunner().invoke(main, [*arguments[:1], "--help"] if long else arguments)
+    # Some of them are groups: `windrow conformance simulate`.
+    words = arguments[: 2 if len(arguments) > 1 and arguments[1].isalpha() and arguments[0] in LONG else 1]
+    result = CliRunner().invoke(main, [*words, "--help"] if long else arguments)
     assert result.exit_code == 0, f"{page.name}: windrow {shlex.join(arguments)}\n{result.output}"
     for option in (word for word in arguments if long and word.startswith("--")):
         assert option in result.output, f"{page.name}: windrow {arguments[0]} has no {option}"

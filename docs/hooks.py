@@ -3,7 +3,8 @@
 A page asks for them in comments, so it also reads well where nothing is filled in:
 
 - ``<!-- results of: spark -->`` is every plot and every table in ``benchmarks/results/spark``,
-- ``<!-- plot: readme.png WHAT IT SHOWS -->`` is one image from there,
+- ``<!-- plot: readme.svg WHAT IT SHOWS -->`` is one plot from there,
+- ``<!-- break-even: spark/break-even.csv -->`` is a table of how many times as fast windrow was, by case,
 - ``<!-- example: flink_job.py -->`` is a job of ``docs/examples``,
 - ``<!-- picture: chunks -->`` is a drawing of ``docs/pictures.py``.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import re
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,20 @@ WRITTEN_LATER = {
     "`windrow conformance --engine local --engine spark --engine flink --matrix docs/support-matrix.md` writes it again.\n\n"
 }
 """Pages that are a table only, written by a command, and what stands above the table."""
+HEADINGS = {
+    "count": "Count windows",
+    "count_range": "Count windows over the range",
+    "count_slide": "Count windows over the slide",
+    "eviction": "Evicting many at once",
+    "latency": "Time of single slides",
+    "peers": "Against other libraries",
+    "polars": "Against Polars",
+    "sizes": "Size of the window",
+    "time": "Time windows",
+    "time_range": "Time windows over the range",
+    "time_slide": "Time windows over the slide",
+}
+"""Headings of results whose file names are not words enough."""
 FEW = 30
 """Rows of a table that is shown at once."""
 _PLOTS = "results/"
@@ -41,7 +57,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    for plot in sorted(RESULTS.rglob("*.png")):
+    for plot in sorted(RESULTS.rglob("*.png")):  # SVG plots become part of their page
         name = f"{_PLOTS}{plot.relative_to(RESULTS).as_posix()}"
         files.append(File.generated(config, name, abs_src_path=str(plot)))
     return files
@@ -51,17 +67,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     up = "../" * page.file.src_uri.count("/")
     if page.file.src_uri in WRITTEN_LATER and not markdown.startswith("#"):
         markdown = WRITTEN_LATER[page.file.src_uri] + markdown
+        page.meta["hide"] = ["toc"]  # a wide table has that room instead
     markdown = re.sub(r"<!-- example: (\S+) -->", lambda found: _example(found[1]), markdown)
     markdown = re.sub(r"<!-- results of: (\w+) -->", lambda found: _results(found[1], up), markdown)
+    markdown = re.sub(r"<!-- break-even: (\S+) -->", lambda found: _break_even(RESULTS / found[1]), markdown)
     return re.sub(r"<!-- plot: (\S+) (.+?) -->", lambda found: _plot(found[1], found[2], up), markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    return re.sub(
+    html = re.sub(
         r"<!-- picture: (\w+) -->",
         lambda found: f'<figure class="picture">{PICTURES[found[1]]()}</figure>',
         html,
     )
+    return re.sub(r"<!-- drawn: (\S+) (.+?) -->", lambda found: _drawn(RESULTS / found[1], found[2]), html)
 
 
 def _example(name: str) -> str:
@@ -69,19 +88,58 @@ def _example(name: str) -> str:
 
 
 def _results(folder: str, up: str) -> str:
-    names = sorted({file.stem for file in (RESULTS / folder).glob("*") if file.suffix in (".csv", ".png")})
+    names = sorted(
+        {file.stem for file in (RESULTS / folder).glob("*") if file.suffix in (".csv", ".png", ".svg")}
+    )
     parts = []
     for name in sorted(names, key=lambda name: (name == "targets", name)):
-        parts.append(f"## {name.replace('-', ' ').capitalize()}")
-        if (RESULTS / folder / f"{name}.png").exists():
-            parts.append(_plot(f"{folder}/{name}.png", f"What was measured: {name}", up))
+        parts.append(f"## {HEADINGS.get(name, name.replace('-', ' ').replace('_', ' ').capitalize())}")
+        for form in ("svg", "png"):
+            if (RESULTS / folder / f"{name}.{form}").exists():
+                parts.append(_plot(f"{folder}/{name}.{form}", f"What was measured: {name}", up))
+                break
         if (RESULTS / folder / f"{name}.csv").exists():
             parts.append(_table(RESULTS / folder / f"{name}.csv"))
     return "\n\n".join(parts) or "*Nothing has been measured yet.*"
 
 
 def _plot(name: str, shows: str, up: str) -> str:
-    return f"![{shows}]({up}{_PLOTS}{name})" if (RESULTS / name).exists() else "*Not measured yet.*"
+    if not (RESULTS / name).exists():
+        return "*Not measured yet.*"
+    return f"<!-- drawn: {name} {shows} -->" if name.endswith(".svg") else f"![{shows}]({up}{_PLOTS}{name})"
+
+
+def _drawn(file: Path, shows: str) -> str:
+    """An SVG as a part of the page, so that it takes its colours from the theme."""
+    svg = file.read_text(encoding="utf-8").replace("<svg", f'<svg role="img" aria-label="{escape(shows)}"', 1)
+    points = re.search(r'width="([\d.]+)pt"', svg)
+    widest = (
+        1.5 * float(points[1]) if points else 900
+    )  # text of 8 points is then as large as that of the page
+    return f'<figure class="drawn" style="max-width: {widest:.0f}px">{svg}</figure>'
+
+
+def _break_even(file: Path) -> str:
+    """How many times as fast windrow was as the best other way: a line for each range/slide, a column for each case."""
+    if not file.exists():
+        return "*Not measured yet.*"
+    with file.open(encoding="utf-8", newline="") as text:
+        rows = list(csv.DictReader(text))
+    cases = list(dict.fromkeys((row["density"], row["aggregates"]) for row in rows))
+    times = {
+        (row["range_by_slide"], row["density"], row["aggregates"]): float(row["times_faster"]) for row in rows
+    }
+    lines = [
+        f"| range/slide | {' | '.join(f'{density} rows: {what}' for density, what in cases)} |",
+        f"|---:|{'---:|' * len(cases)}",
+    ]
+    for ratio in dict.fromkeys(row["range_by_slide"] for row in rows):
+        found = [times.get((ratio, *case)) for case in cases]
+        cells = [
+            "" if each is None else f"**{each:.1f}**" if each > 1.05 else f"{each:.1f}" for each in found
+        ]
+        lines.append(f"| {int(ratio):,} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _table(file: Path) -> str:

@@ -333,3 +333,29 @@ def pipeline() -> Drawing:
         "quiet",
     )
     return made
+
+
+def city() -> str:
+    """The streams of the tutorial on pipelines, drawn by windrow itself."""
+    import windrow as wr
+    from windrow.pipelines import Composite, Source, Space, matching
+    from windrow.pipelines.drawing import draw
+
+    space = Space("city")
+    for number in range(3):
+        labels = {"unit": "fahrenheit", "district": "north" if number < 2 else "south"}
+        space.put(Source(f"council/t{number}", {"f": "double"}, read="*", labels=labels), by="council")
+    celsius = {"c": "(t.f - 32) / 1.8"}
+    frost = {"t": ["council/t0", "council/t1"]}
+    space.put(Composite("ann/frost", frost, celsius, "c < 0", read="bob"), by="ann")
+    hours = wr.Query(window=wr.TimeWindow("1h"), aggregates={"n": wr.Count(), "coldest": wr.Min("c")})
+    space.put(Composite("bob/frosty_hours", {"x": "ann/frost"}, query=hours), by="bob")
+    north = {"t": matching(district="north")}
+    space.put(Composite("eve/north", north, latest={"mean": wr.Mean("f")}), by="eve")
+    minute = 60_000_000
+    for at in range(200):
+        space.push({"stream": f"council/t{at % 3}", "ts": at * minute, "f": 20.0 + at % 19})
+    return draw(space)
+
+
+PICTURES["city"] = city

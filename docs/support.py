@@ -23,6 +23,7 @@ DOCS = Path(__file__).parent
 PAGES = ("aggregates.md", "algorithms.md", "windows.md")
 CARD = ("Order", "Operator", "Combines", "Space")
 ADAPTERS = ("FromBeam", "FromFlink", "ProductOf")  # made by functions, of other aggregates
+OF_ROWS = ("Apply", "LevenbergMarquardt", "Skyline", "Slider")  # functions of all rows of a window
 
 
 def main() -> None:
@@ -54,7 +55,12 @@ def aggregates() -> str:
         "selective",
     ]
     return _table(
-        heads, (_aggregate(kind) for name, kind in sorted(Aggregate.kinds.items()) if name not in ADAPTERS)
+        heads,
+        (
+            _aggregate(kind)
+            for name, kind in sorted(Aggregate.kinds.items())
+            if name not in (*ADAPTERS, *OF_ROWS)
+        ),
     )
 
 
