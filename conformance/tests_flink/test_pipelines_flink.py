@@ -46,14 +46,14 @@ class Paused(MapFunction):  # type: ignore[misc]
 
 
 class Shown(MapFunction):  # type: ignore[misc]
-    """Rows as lists. When the first row of a stream comes, a file is made."""
+    """Rows as lists. The first row makes the first file, the second row the second one, and so on."""
 
-    def __init__(self, kind: str, stream: str = "", file: str = "") -> None:
-        self.kind, self.stream, self.file = kind, stream, file
+    def __init__(self, kind: str, *files: str) -> None:
+        self.kind, self.files = kind, list(files)
 
     def map(self, row: Row) -> tuple[str, list[Any]]:
-        if self.file and row[1] == self.stream:
-            Path(self.file).touch()
+        if self.files:
+            Path(self.files.pop(0)).touch()
         return self.kind, list(row)
 
 
@@ -95,31 +95,38 @@ def test_transcripts(mode: str) -> None:
 
 
 def test_a_composite_is_put_onto_a_job_that_runs(tmp_path: Path) -> None:
-    """The change comes after the first update has gone through the job; the second update finds the new stream. A change that
-    is refused tells that the one before it has been applied."""
+    """The change comes after the first update has gone through the job; the second update finds the new stream.
+
+    Nothing orders elements of two sources but these files. A change that is refused tells that the one before it has been applied.
+    """
     flink = environment()
-    seen, applied = str(tmp_path / "seen"), str(tmp_path / "applied")
+    known, seen, applied = (str(tmp_path / name) for name in ("known", "seen", "applied"))
     source = {"name": "council/t1", "channels": {"f": "double"}, "read": ["*"]}
     celsius = {"name": "ann/c", "inputs": {"t": "council/t1"}, "channels": {"c": "(t.f - 32) / 1.8"}}
-    later = [put("ann", celsius, 1), Row("", "drop", "ann", json.dumps({"name": "ann/none"}), None, 2)]
-    changes = flink.from_collection([put("council", source, 0)], type_info=CHANGE)
+    later = [put("ann", celsius, 2), refused("ann", 3)]
+    changes = flink.from_collection([put("council", source, 0), refused("ann", 1)], type_info=CHANGE)
     one, two = (Row("", "council/t1", n * 1_000_000, 0, '{"f": 5.0}') for n in (1, 2))
     found = pipelined(
-        numbered(flink, [one], str(tmp_path), UPDATE).union(numbered(flink, [two], applied, UPDATE)),
+        numbered(flink, [one], known, UPDATE).union(numbered(flink, [two], applied, UPDATE)),
         changes.union(numbered(flink, later, seen, CHANGE)),
         order="arrival",
         disorder=0,
     )
     emitted, reported = collected(
-        shown(found, Shown("update", "council/t1", seen)),
-        shown(reports(found), Shown("report", "refused", applied)),
+        shown(found, Shown("update", seen)),
+        shown(reports(found), Shown("report", known, applied)),
     )
     assert [(row[1], row[2], row[4]) for row in emitted] == [
         ("council/t1", 1_000_000, '{"f":5.0}'),
         ("council/t1", 2_000_000, '{"f":5.0}'),
         ("ann/c", 2_000_000, '{"c":-15.0}'),
     ]
-    assert [row[1] for row in reported] == ["refused"]
+    assert [row[1] for row in reported] == ["refused", "refused"]
+
+
+def refused(actor: str, sequence: int) -> Row:
+    """A change that cannot be made: there is no such stream."""
+    return Row("", "drop", actor, json.dumps({"name": f"{actor}/none"}), None, sequence)
 
 
 def put(actor: str, document: dict[str, Any], sequence: int) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,18 @@ class Job:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder, self.files = spark, folder, 0
+        self.began = int(time.time()) - 1000
         for name in ("updates", "changes"):
             (folder / name).mkdir()
 
     def add(self, name: str, table: pa.Table) -> None:
-        """A file with rows; it is there from one moment to the next."""
+        """A file with rows; it is there from one moment to the next.
+
+        Spark reads files by the time they were written, in milliseconds, so each file is made a second younger than the one before.
+        """
         self.files += 1
         pq.write_table(table, self.folder / "new")
+        os.utime(self.folder / "new", (self.began + self.files, self.began + self.files))
         os.replace(self.folder / "new", self.folder / name / f"{self.files:04}.parquet")
 
     def run(self) -> None:
