@@ -11,7 +11,7 @@ import pytest
 
 import windrow as wr
 from windrow import errors
-from windrow.operator import late_wait
+from windrow.operator import ordered
 from windrow.storage.pages import MemoryPages
 from windrow.testing import oracle
 
@@ -129,7 +129,7 @@ def test_rows_that_are_taken_in_pieces_give_the_definition(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many rows of one key are taken some at a time, as many as keep windows from being read anew too often."""
-    monkeypatch.setattr(late_wait, "PIECE", 20)
+    monkeypatch.setattr(ordered, "PIECE", 20)
     table = rows(keys=1)
     chosen = {name: AGGREGATES[name] for name in ("in_order", "mode", "median_x", "n")}
     whole = wr.Query(window=WINDOWS[kind], aggregates=chosen)

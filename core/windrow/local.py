@@ -10,10 +10,9 @@ from typing import Any, Literal, overload
 import pyarrow as pa
 
 from windrow import durations, memory
-from windrow.columns.arrow import as_table
+from windrow.columns.arrow import as_table, event_times
 from windrow.columns.batching import gather
 from windrow.columns.frames import Frame, as_frame, check_frame, opened
-from windrow.columns.times import times
 from windrow.durations import Duration
 from windrow.errors import ColumnError, DurationError, QueryError
 from windrow.operator.idle import Idle
@@ -125,7 +124,7 @@ def _stream(
         if corrected.num_rows:
             yield corrected
         if table.num_rows:
-            final = operator.advance(int(times(table, query.time, query.time_unit).max()) - behind)
+            final = operator.advance(int(event_times(table, query.time, query.time_unit).max()) - behind)
             if final.num_rows:
                 yield final
     if operator is not None and (rest := operator.flush()).num_rows:

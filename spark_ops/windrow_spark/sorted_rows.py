@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow import Operator, Query
+from windrow.columns.arrow import event_times
 from windrow.columns.batching import gather
-from windrow.columns.times import times
 
 FEWEST_ROWS, FIRST_ROWS, MOST_ROWS = 1 << 12, 1 << 14, 1 << 17
 WINDOWS_AT_ONCE = 1 << 20
@@ -87,7 +87,7 @@ class SortedRows:
         assert self._large is not None
         self._take(self._large, table)
         last = table.slice(table.num_rows - 1).select([self.query.time])
-        newest = self.bound.times(last) if self.partials is None else times(last, self.query.time)
+        newest = self.bound.times(last) if self.partials is None else event_times(last, self.query.time)
         windows = self._large.advance(int(newest[0]))
         if self.query.early is not None:  # in a batch only the final result counts
             windows = windows.filter(pc.equal(windows.column("emission"), "final"))

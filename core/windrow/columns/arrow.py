@@ -1,4 +1,4 @@
-"""Arrow columns as the arrays that kernels read, and results as Arrow columns again.
+"""Data in: any data as a table, its event times, its columns as the arrays that kernels read. Results out, as Arrow columns.
 
 A column has a *physical* form: a numpy array of numbers (timestamps, dates and durations are their integers,
 booleans are bytes) with an optional validity array, or, for everything else, an array of Python objects.
@@ -13,15 +13,20 @@ booleans are bytes) with an optional validity array, or, for everything else, an
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from windrow.errors import ColumnError, QueryError
+from windrow.columns.text import MAY_BE_VIEWS, fitted, plain_schema
+from windrow.columns.times import FARTHEST, LIKELY, PER_UNIT, UNIT_NAMES, TimeUnit
+from windrow.errors import ColumnError, QueryError, TimeColumnError, TimeUnitWarning
 
 Array = np.ndarray[Any, Any]
+Times: TypeAlias = NDArray[np.int64]
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 Physical: TypeAlias = "tuple[Array, Array | None]"
 """The values of a column, and which of them are valid; ``None`` if all are."""
@@ -48,83 +53,43 @@ def as_table(data: Any) -> pa.Table:
     )
 
 
-_VIEWS = {pa.string_view().id: pa.string(), pa.binary_view().id: pa.binary()}
-_TEXTS = {pa.string().id: "text", pa.large_string().id: "text", pa.string_view().id: "text"}
-_TEXTS |= {pa.binary().id: "bytes", pa.large_binary().id: "bytes", pa.binary_view().id: "bytes"}
-_LARGE = {pa.large_string().id, pa.large_binary().id}
+def read_rows(data: Any, name: str, unit: TimeUnit | None = None) -> tuple[pa.Table, Times]:
+    """Rows as a table, and their event times in microseconds."""
+    table = as_table(data)
+    return table, event_times(table, name, unit)
 
 
-def is_text(type_: pa.DataType) -> bool:
-    """Whether values are text, or bytes of any length."""
-    return type_.id in _TEXTS
+def event_times(data: pa.Table | pa.RecordBatch, name: str, unit: TimeUnit | None = None) -> Times:
+    """The event times of the rows, in microseconds.
 
+    Finer times are rounded down, which keeps every row in its windows: their boundaries are whole microseconds.
+    Floats are rounded to the nearest microsecond, because a float of seconds has less than that to spare.
 
-def is_large(type_: pa.DataType) -> bool:
-    """Whether text or bytes of this type have 64-bit offsets."""
-    return type_.id in _LARGE
-
-
-def text_type(type_: pa.DataType, *, large: bool) -> pa.DataType:
-    """The type of text or bytes, as this one, with 64-bit or with 32-bit offsets."""
-    if _TEXTS[type_.id] == "text":
-        return pa.large_string() if large else pa.string()
-    return pa.large_binary() if large else pa.binary()
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema without view types, which Polars exports and Arrow cannot sort: with the plain ones."""
-    for position, type_ in enumerate(schema.types):
-        if type_.id in _MAY_BE_VIEWS and (plain := _without_views(type_)) is not type_:
-            schema = schema.set(position, schema.field(position).with_type(plain))
-    return schema
-
-
-_MAY_BE_VIEWS = {*_VIEWS, pa.dictionary(pa.int32(), pa.string()).id}
-
-
-def _without_views(type_: pa.DataType) -> pa.DataType:
-    if type_.id in _VIEWS:
-        return _VIEWS[type_.id]
-    if pa.types.is_dictionary(type_) and type_.value_type.id in _VIEWS:
-        return pa.dictionary(type_.index_type, _VIEWS[type_.value_type.id], type_.ordered)
-    return type_
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    schema = table.schema
-    plain = plain_schema(schema)
-    return table if plain is schema else fitted(table, plain)
-
-
-def alike(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether two types have the same values: they are equal, or both are text, or both bytes."""
-    kinds = [_TEXTS.get((t.value_type if pa.types.is_dictionary(t) else t).id) for t in (one, other)]
-    return one == other or (kinds[0] is not None and kinds[0] == kinds[1])
-
-
-def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the types of a schema, for columns that have another one with the same values."""
-    if table.schema == schema:
-        return table
-    for position, found in enumerate(table.schema):
-        place = schema.get_field_index(found.name)
-        wanted = found.type if place < 0 else schema.field(place).type
-        if found.type != wanted and alike(found.type, wanted):
-            column = table.column(position)
-            chunks = [_in_type(chunk, wanted) for chunk in column.chunks]
-            table = table.set_column(position, found.with_type(wanted), pa.chunked_array(chunks, type=wanted))
-    return table
-
-
-def _in_type(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Text or bytes in another type that holds them."""
-    if not pa.types.is_dictionary(type_):
-        decoded = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-        return decoded.cast(type_)
-    if not pa.types.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    indices, values = array.indices.cast(type_.index_type), array.dictionary.cast(type_.value_type)
-    return pa.DictionaryArray.from_arrays(indices, values, ordered=type_.ordered)
+    >>> event_times(pa.table({"ts": [1.5, 2.0]}), "ts", "s").tolist()
+    [1500000, 2000000]
+    """
+    kind = check_time(data.schema, name, unit).type
+    column = data.column(name)
+    if column.null_count:
+        raise TimeColumnError(
+            f"time column {name!r} has {column.null_count} null(s); every row needs a time: "
+            f"drop such rows first, or give them one"
+        )
+    if pa.types.is_floating(kind):
+        assert unit is not None, "floats without a unit are refused by check_time"
+        found = _from_floats(to_numpy(column)[0].astype(np.float64), name, unit)
+    else:
+        found = _from_integers(column, name, unit)
+    earliest, latest = (int(found.min()), int(found.max())) if len(found) else (0, 0)
+    if not -FARTHEST < earliest <= latest < FARTHEST:
+        wrong = earliest if earliest <= -FARTHEST else latest
+        raise TimeColumnError(
+            f"time column {name!r} has {wrong} microseconds, more than 70,000 years from 1970; "
+            f"is it in another unit? Say it with Query(time_unit=), such as time_unit='ns'"
+        )
+    if not pa.types.is_timestamp(kind):
+        _warn_of_another_unit(name, unit, earliest, latest)
+    return found
 
 
 def field(schema: pa.Schema, name: str, role: str) -> pa.Field:
@@ -135,6 +100,42 @@ def field(schema: pa.Schema, name: str, role: str) -> pa.Field:
     if count > 1:
         raise ColumnError(f"column {name!r} ({role}) occurs {count} times in the data; rename all but one")
     return schema.field(name)
+
+
+def check_time(schema: pa.Schema, name: str, unit: TimeUnit | None = None) -> pa.Field:
+    """The time column of a schema; an error if there is none, or its type is none of a time."""
+    found = field(schema, name, "time")
+    if pa.types.is_timestamp(found.type):
+        if unit is not None:
+            raise TimeColumnError(
+                f"time column {name!r} is a {found.type}, which has its unit; leave time_unit={unit!r} out"
+            )
+    elif pa.types.is_floating(found.type):
+        if unit is None:
+            raise TimeColumnError(
+                f"time column {name!r} is a {found.type}, whose unit would be a guess; say it with "
+                f"Query(time_unit=), one of {', '.join(map(repr, PER_UNIT))}, or cast it to a timestamp"
+            )
+    elif not pa.types.is_integer(found.type):
+        raise TimeColumnError(
+            f"time column {name!r} is a {found.type}; cast it to a timestamp, or to integer microseconds"
+        )
+    return found
+
+
+def microseconds(column: Column) -> Times:
+    """A column of timestamps or integers without nulls, as int64 microseconds."""
+    if pa.types.is_timestamp(column.type):
+        if column.type.unit == "ns":
+            return np.floor_divide(to_numpy(column)[0], 1000)
+        if column.type.unit != "us":
+            column = column.cast(pa.timestamp("us", column.type.tz))
+    elif column.type.id != _INT64:
+        column = column.cast(pa.int64())
+    return to_numpy(column)[0]
+
+
+_INT64 = pa.int64().id
 
 
 def physical_dtype(type_: pa.DataType) -> np.dtype[Any]:
@@ -293,3 +294,62 @@ def _list_cells(cells: list[Any]) -> Array:
     for position, cell in enumerate(cells):
         boxed[position] = cell
     return boxed
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The table without view types."""
+    if not any(type_.id in MAY_BE_VIEWS for type_ in table.schema.types):
+        return table
+    return fitted(table, plain_schema(table.schema))
+
+
+def _from_integers(column: Column, name: str, unit: TimeUnit | None) -> Times:
+    try:
+        found = microseconds(column)
+    except pa.ArrowInvalid as error:
+        raise TimeColumnError(f"time column {name!r} does not fit 64 bits of microseconds: {error}") from None
+    times, divided = PER_UNIT[unit or "us"]
+    if times > 1:
+        most = FARTHEST // times
+        if len(found) and not -most < found.min() <= found.max() < most:
+            raise TimeColumnError(
+                f"time column {name!r} has {_farthest(found)} {UNIT_NAMES[unit or 'us']}, more than 70,000 years from 1970; "
+                f"is it in another unit than time_unit={unit!r}?"
+            )
+        return found * times
+    return np.floor_divide(found, divided) if divided > 1 else found
+
+
+def _from_floats(values: NDArray[np.float64], name: str, unit: TimeUnit) -> Times:
+    times, divided = PER_UNIT[unit]
+    found = np.rint(values * times / divided)
+    wrong = ~(np.abs(found) < FARTHEST)  # NaN too
+    if wrong.any():
+        raise TimeColumnError(
+            f"time column {name!r} has {values[wrong][0]} {UNIT_NAMES[unit]}, which is no time, or more than 70,000 years from "
+            f"1970; drop such rows, or say another unit than time_unit={unit!r}"
+        )
+    return found.astype(np.int64)
+
+
+def _farthest(found: Times) -> int:
+    return int(found.max() if abs(int(found.max())) > abs(int(found.min())) else found.min())
+
+
+def _warn_of_another_unit(name: str, unit: TimeUnit | None, earliest: int, latest: int) -> None:
+    """If times are not between 1990 and 2100, and would be in exactly one other unit, they are most likely in that one."""
+    if LIKELY[0] <= latest and earliest < LIKELY[1]:
+        return
+    times, divided = PER_UNIT[unit or "us"]
+    for other, (multiplied, over) in PER_UNIT.items():
+        one, last = (each * divided * multiplied // (times * over) for each in (earliest, latest))
+        if LIKELY[0] <= one and last < LIKELY[1]:
+            year = 1970 + earliest // 31_556_952_000_000
+            told = "integers without a unit are microseconds" if unit is None else f"time_unit={unit!r}"
+            warnings.warn(
+                f"time column {name!r}: {told}, which gives times in the year {year}; the numbers look like "
+                f"{UNIT_NAMES[other]}: give the query time_unit={other!r}",
+                TimeUnitWarning,
+                stacklevel=4,
+            )
+            return

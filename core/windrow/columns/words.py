@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from windrow.columns import arrow
+from windrow.columns import arrow, text
 from windrow.kernels import keys as kernels_of_keys
 from windrow.kernels.specialise import specialise
 
@@ -62,7 +62,7 @@ def can_be_key(type_: pa.DataType) -> bool:
 
 def is_text(type_: pa.DataType) -> bool:
     """Whether values are text or bytes."""
-    return arrow.is_text(type_) or pa.types.is_fixed_size_binary(type_)
+    return text.is_text(type_) or pa.types.is_fixed_size_binary(type_)
 
 
 class Layout:
@@ -248,7 +248,7 @@ def _bytes_of(array: pa.Array) -> tuple[Any, Words, Any]:
         return data, (np.arange(count + 1) + array.offset) * array.type.byte_width, valid
     if not count:
         return data, np.zeros(1, np.int64), valid
-    dtype = np.dtype(np.int64 if arrow.is_large(array.type) else np.int32)
+    dtype = np.dtype(np.int64 if text.is_large(array.type) else np.int32)
     offsets = np.frombuffer(buffers[1], dtype=dtype, count=count + 1, offset=array.offset * dtype.itemsize)
     return data, offsets.astype(np.int64), valid
 
@@ -257,8 +257,8 @@ def _text_array(type_: pa.DataType, offsets: Words, data: Any, valid: Any) -> pa
     count, bitmap, body = len(valid), _bitmap(valid), pa.py_buffer(data)
     if pa.types.is_fixed_size_binary(type_):
         return pa.Array.from_buffers(type_, count, [bitmap, body])
-    large = arrow.is_large(type_) or offsets[-1] >= 1 << 31
-    built = arrow.text_type(type_, large=large)
+    large = text.is_large(type_) or offsets[-1] >= 1 << 31
+    built = text.text_type(type_, large=large)
     places = pa.py_buffer(offsets if large else offsets.astype(np.int32))
     array = pa.Array.from_buffers(built, count, [bitmap, places, body])
     return array if built == type_ else array.cast(type_)

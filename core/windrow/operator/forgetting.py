@@ -31,8 +31,7 @@ class Forgetting:
         """Take the rows of a batch; the windows that are final at a time."""
         found = []
         for rows in self.rounds(batch):
-            self.table.settle(rows.data, rows.times, rows.keys)
-            found.append(parts.output.table(self.table.slide(parts.keys.order, reached), "final"))
+            found.append(parts.output.table(self.table.advance(rows, reached), "final"))
         self.drop_silent(reached)
         return found[0] if len(found) == 1 else parts.bound.sort(pa.concat_tables(found))
 

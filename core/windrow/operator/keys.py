@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from windrow.columns import arrow, words
+from windrow.columns import arrow, text, words
 from windrow.columns.plain import from_plain, to_plain
 from windrow.columns.words import Layout
 from windrow.errors import ColumnError
@@ -168,7 +168,7 @@ class Keys:
 
     def _numbered(self, arrays: list[pa.Array]) -> Ints:
         for c, (array, plain) in enumerate(zip(arrays, self._layout.plain, strict=True)):
-            if array.type != plain and not arrow.alike(array.type, plain):
+            if array.type != plain and not text.alike(array.type, plain):
                 arrays[c] = array.cast(plain)
             if array.null_count:
                 self._has_null[c] = True
@@ -266,7 +266,7 @@ def _is_exact(type_: pa.DataType) -> bool:
 
 
 def _is_encodable(type_: pa.DataType) -> bool:
-    return arrow.is_text(type_) or (pa.types.is_integer(type_) and type_.bit_width > 8)
+    return text.is_text(type_) or (pa.types.is_integer(type_) and type_.bit_width > 8)
 
 
 def _close(array: pa.Array) -> tuple[int, int]:

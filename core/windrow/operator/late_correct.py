@@ -215,7 +215,7 @@ class CorrectInPlace(LateRows):
         return self.parts.output.table(self.parts.table.slide(self.parts.keys.order, watermark), "final")
 
     def unfinished(self, watermark: int) -> pa.Table:
-        return self.parts.output.table(self.parts.table.unfinished(self.parts.keys.order, watermark), "early")
+        return self.parts.unfinished(watermark)
 
     def restored(self, watermark: int) -> None:
         self.watermark = watermark

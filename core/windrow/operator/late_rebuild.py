@@ -73,9 +73,7 @@ class Rebuild(LateRows):
         before, self.watermark = self.watermark, watermark
         windows = self._show(self._slide(before), "final")
         reached = watermark - self.behind if watermark < FOREVER else FOREVER
-        batch = self.parts.buffer.settle(reached)
-        self.parts.table.settle(batch.data, batch.times, batch.keys)
-        self._settle(self.parts.table.slide(self.parts.keys.order, reached))
+        self._settle(self.parts.table.advance(self.parts.buffer.settle(reached), reached))
         return windows
 
     def unfinished(self, watermark: int) -> pa.Table:

@@ -26,24 +26,25 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from windrow.columns import arrow
+from windrow.columns.arrow import read_rows
 from windrow.columns.ipc import from_ipc, to_ipc
-from windrow.columns.times import instant, read_rows
+from windrow.columns.text import fitted
+from windrow.columns.times import instant
 from windrow.durations import Duration
 from windrow.errors import CorruptSnapshot, OperatorBroken, OperatorBusy, QueryError, WindrowError
 from windrow.kernels.slices.layout import FOREVER
 from windrow.operator.assemble import How, assemble
 from windrow.operator.idle import Idle, IdleFigures
 from windrow.operator.late import LateRows
-from windrow.operator.late_wait import WaitForLate
+from windrow.operator.ordered import WaitInOrder
 from windrow.operator.parts import Parts
+from windrow.operator.plan import Ints
 from windrow.operator.slicers import TimeSlicer
 from windrow.operator.workers import ComputesWindows
 from windrow.query import Query
 from windrow.storage import snapshot
 from windrow.storage.pages import Pages
 from windrow.storage.paging import read_header
-from windrow.storage.validate_slices import check_reached
 
 FEW = 1024
 """With fewer keys it is not worth while to look for those without state."""
@@ -73,6 +74,28 @@ def _alone(method: Method) -> Method:
             self._turn.release()
 
     return cast(Method, called)
+
+
+class WaitForLate(LateRows):
+    """What happens to rows by default, in any order: windows wait until they are ``lateness`` behind the watermark."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.behind = parts, parts.bound.query.lateness
+
+    def accept(self, rows: pa.Table, times: Ints) -> pa.Table:
+        self.parts.table.accept(rows, times)
+        return self.parts.output.empty
+
+    def accept_partials(self, partials: pa.Table, times: Ints) -> pa.Table:
+        return self.parts.accept_partials(partials, times)
+
+    def advance(self, watermark: int) -> pa.Table:
+        reached = watermark - self.behind if watermark < FOREVER else FOREVER
+        due = self.parts.table.slide(self.parts.keys.order, reached)
+        return self.parts.output.table(due, "final")
+
+    def unfinished(self, watermark: int) -> pa.Table:
+        return self.parts.unfinished(watermark)
 
 
 class Operator:
@@ -127,7 +150,7 @@ class Operator:
         table, times = read_rows(data, self.query.time, self.query.time_unit)
         parts = self._bind(table.schema)
         if table.schema != parts.bound.schema:
-            table = arrow.fitted(table, parts.bound.schema)
+            table = fitted(table, parts.bound.schema)
         if parts.bound.calendar is not None:
             parts.bound.calendar.check(times)
         late = times < self._reached()
@@ -276,20 +299,11 @@ class Operator:
         If the store raises, commit again, or open the operator anew: the store holds the state of this commit or of the
         last one, and :attr:`commits` tells of which.
         """
-        if self._parts is None or self._parts.paging is None:
+        if self._parts is None:
             raise QueryError(
-                "commit() needs a store: make the operator with Operator.open(query, schema, pages)"
+                "commit() before the first row: make the operator with Operator.open(query, schema, pages)"
             )
-        parts, paging, number = self._parts, self._parts.paging, self._parts.paging.commits + 1
-        entries, pages, gone = parts.row_pages(number)
-        names, shown, withdrawn = self._late.shown_pages(number)
-        header = {**self._header(), **entries, **({"shown": names} if names else {})}
-        paging.fold_long(parts.table, self._reached())
-        header |= {} if parts.table.cold is None else parts.table.cold.header()
-        count = paging.commit(parts.table, parts.keys, header, pages | shown, gone + withdrawn)
-        parts.committed()
-        self._late.committed()
-        return count
+        return self._parts.commit(self._header(), self._late, self._reached())
 
     @property
     def commits(self) -> int:
@@ -331,7 +345,8 @@ class Operator:
         """Put the operator together for the schema of the first batch; check that of later ones."""
         if self._parts is None:
             self._parts, corrections = assemble(self.query.bind(schema), self._how)
-            self._late = corrections or WaitForLate(self._parts)
+            waits = WaitInOrder if self._parts.ordered else WaitForLate
+            self._late = corrections or waits(self._parts)
         elif schema != self._parts.bound.schema:
             self._parts.check(schema)
         return self._parts
@@ -354,30 +369,14 @@ class Operator:
 
     def _load(self, image: dict[str, Any]) -> None:
         """Load the state that a snapshot holds, or that the header of a store names."""
-        parts = self._load_header(image)
-        if parts is None:
-            return
-        reached = self.watermark - self._late.behind if self.watermark < FOREVER else FOREVER
-        parts.load_slices(image, max(reached, -FOREVER))
-        parts.rows.load(parts.stored(image.get("extents", [])))
-        for name, rows in parts.stored(image["waiting"]):
-            parts.buffer.load(rows, parts.keys, name)
-        for name, shown in parts.stored(image.get("shown", [])):
-            self._late.load_shown(shown, name)
-        parts.table.ensure_keys()
-        check_reached(parts.table, reached)
-        parts.table.resume(image["wake"], max(reached, -FOREVER))
-        self._late.restored(self.watermark)
-
-    def _load_header(self, image: dict[str, Any]) -> Parts | None:
         self.watermark, self.late_rows = image["watermark"], image["late_rows"]
         self._side = [from_ipc(table) for table in image["side"]]
         known = image.get("schema")
         if known is None:
-            return None
+            return
         schema = pa.ipc.read_schema(pa.py_buffer(known))
         try:
             self.query.bind(schema)
         except WindrowError as cause:
             raise CorruptSnapshot(f"the columns of the state do not fit its query: {cause}") from cause
-        return self._bind(schema)
+        self._bind(schema).load(image, self._late, self.watermark)

@@ -9,13 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from windrow.columns import arrow
+from windrow.columns import text
 from windrow.errors import CorruptSnapshot, QueryError
+from windrow.kernels.slices.layout import FOREVER
 from windrow.operator.buffer import Buffer
 from windrow.operator.cold_pages import checked_list, page_name
 from windrow.operator.freezing import nbytes
 from windrow.operator.idle import IdleFigures
 from windrow.operator.keys import Keys
+from windrow.operator.late import LateRows
 from windrow.operator.output import Output
 from windrow.operator.plan import Ints
 from windrow.operator.slices import SliceTable
@@ -23,6 +25,7 @@ from windrow.operator.stored_rows import StoredRows
 from windrow.query import BoundQuery
 from windrow.storage.image import image_of, live_keys, load_image
 from windrow.storage.paging import Paging
+from windrow.storage.validate_slices import check_reached
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Parts:
     """Why no key is ever frozen; empty if keys are."""
 
     @property
+    def ordered(self) -> bool:
+        """Whether rows wait in the buffer, because the window or an aggregate needs them in their order."""
+        return self.table.slicer.ordered or self.order_matters
+
+    @property
     def order_matters(self) -> bool:
         """Whether an aggregate needs rows in their order."""
         commutes = all(monoid.commutative for monoid in self.bound.monoids.values())
@@ -53,7 +61,7 @@ class Parts:
         query, known = self.bound.query, self.bound.schema
         query.bind(schema)
         for name in (*query.by, *self.bound.columns_needed):
-            if not arrow.alike(known.field(name).type, schema.field(name).type):
+            if not text.alike(known.field(name).type, schema.field(name).type):
                 raise QueryError(
                     f"column {name!r} was {known.field(name).type} in earlier batches and is {schema.field(name).type} now; cast it"
                 )
@@ -89,6 +97,20 @@ class Parts:
         self.table.forget(keys)
         self.keys.forget(keys.tolist())
 
+    def load(self, image: dict[str, Any], late: LateRows, watermark: int) -> None:
+        """Load the state that a snapshot holds, or that the header of a store names."""
+        reached = max(watermark - late.behind, -FOREVER) if watermark < FOREVER else FOREVER
+        self.load_slices(image, reached)
+        self.rows.load(self.stored(image.get("extents", [])))
+        for name, rows in self.stored(image["waiting"]):
+            self.buffer.load(rows, self.keys, name)
+        for name, shown in self.stored(image.get("shown", [])):
+            late.load_shown(shown, name)
+        self.table.ensure_keys()
+        check_reached(self.table, reached)
+        self.table.resume(image["wake"], reached)
+        late.restored(watermark)
+
     def load_slices(self, image: dict[str, Any], reached: int) -> None:
         """Load the slices of all keys, from a snapshot or from the store that the header names."""
         if self.paging is None:
@@ -119,10 +141,32 @@ class Parts:
             [*self.buffer.gone, *unneeded],
         )
 
-    def committed(self) -> None:
-        """The pages of the last commit are written, and those that are gone are deleted."""
+    def commit(self, header: dict[str, Any], late: LateRows, reached: int) -> int:
+        """Write what changed since the last commit to the store; returns how many bytes that were."""
+        if self.paging is None:
+            raise QueryError(
+                "commit() needs a store: make the operator with Operator.open(query, schema, pages)"
+            )
+        number = self.paging.commits + 1
+        entries, pages, gone = self.row_pages(number)
+        names, shown, withdrawn = late.shown_pages(number)
+        header = {**header, **entries, **({"shown": names} if names else {})}
+        self.paging.fold_long(self.table, reached)
+        header |= {} if self.table.cold is None else self.table.cold.header()
+        count = self.paging.commit(self.table, self.keys, header, pages | shown, gone + withdrawn)
         self.buffer.committed()
         self.rows.committed()
+        late.committed()
+        return count
+
+    def unfinished(self, watermark: int) -> pa.Table:
+        """The results so far of windows that have begun."""
+        return self.output.table(self.table.unfinished(self.keys.order, watermark), "early")
+
+    def accept_partials(self, partials: pa.Table, times: Ints) -> pa.Table:
+        """Put ready-made partials into slices; nothing comes out."""
+        self.table.take_partials(self.table.read(partials, times))
+        return self.output.empty
 
     def wait(self, rows: pa.Table, times: Ints) -> Ints:
         """Put rows into the buffer; returns the numbers of their keys."""

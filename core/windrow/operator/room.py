@@ -1,4 +1,4 @@
-"""Arrays with room for more entries."""
+"""The arrays of a slice table, with room for more slices and keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windrow.columns import arrow
-from windrow.kernels.slices.layout import NONE
+from windrow.kernels.slices.layout import NONE, Slices
+
+
+def no_slices(stamps: Any) -> Slices:
+    """Without room for any slice or key. ``stamps`` is the type of a place on the axis of the windows."""
+    return Slices(
+        stamp=np.empty(0, stamps), stop=np.empty(0, stamps), newer=none(0), older=none(0),
+        page=np.empty(0, np.int64), free=none(0), unused=np.zeros(1, np.int64),
+        first=none(0), last=none(0), cursor=none(0), held=np.empty(0, np.int64),
+    )  # fmt: skip
+
+
+def more_keys(slices: Slices, room: int) -> Slices:
+    """The same slices, with room for so many keys."""
+    return slices._replace(
+        first=longer(slices.first, room), last=longer(slices.last, room),
+        cursor=longer(slices.cursor, room), held=longer(slices.held, room, 0),
+    )  # fmt: skip
+
+
+def more_slots(slices: Slices, room: int) -> Slices:
+    """The same slices, with room for so many. The new slots are unused."""
+    old, top = len(slices.stamp), int(slices.unused[0])
+    free = roomier(slices.free, room)
+    free[top : top + room - old] = np.arange(room - 1, old - 1, -1)
+    slices.unused[0] = top + room - old
+    return slices._replace(
+        stamp=roomier(slices.stamp, room), stop=roomier(slices.stop, room),
+        newer=roomier(slices.newer, room), older=roomier(slices.older, room),
+        page=longer(slices.page, room, 0), free=free,
+    )  # fmt: skip
 
 
 def none(*shape: int) -> NDArray[np.int32]:

@@ -20,17 +20,17 @@ import pyarrow as pa
 
 from windrow.columns import arrow
 from windrow.kernels.slices import place, slide
-from windrow.kernels.slices.layout import FOREVER, NONE, UNFOLD, DueWindows, Slices, Slides
+from windrow.kernels.slices.layout import FOREVER, NONE, UNFOLD, DueWindows, RowOrder, Slices, Slides
 from windrow.kernels.specialise import specialise
 from windrow.operator import freezing
-from windrow.operator.grouping import by_key
 from windrow.operator.keys import Keys
 from windrow.operator.partials import MANY, AggregateState, FinalAggregation
 from windrow.operator.plan import DenseRows, Due, Eviction, GroupedRows, Ints, Placing, Plan, in_key_order
-from windrow.operator.room import longer, none, roomier
+from windrow.operator.room import longer, more_keys, more_slots, no_slices, none
 from windrow.operator.slicers import Slicer
 
 if TYPE_CHECKING:
+    from windrow.operator.buffer import Batch
     from windrow.operator.cold import ColdKeys
     from windrow.storage.paging import Paging
 
@@ -76,12 +76,7 @@ class SliceTable:
         """The last watermark that windows slid to."""
         small = {"lo": np.int32, "hi": np.int32, "back": np.int32, "flip": np.bool_}
         self.due_types = {"start": slicer.stamps, "end": slicer.stamps, **small}
-        stamps, windows = slicer.stamps, slicer.windows
-        self.slices = Slices(
-            stamp=np.empty(0, stamps), stop=np.empty(0, stamps), newer=none(0), older=none(0),
-            page=np.empty(0, np.int64), free=none(0), unused=np.zeros(1, np.int64),
-            first=none(0), last=none(0), cursor=none(0), held=np.empty(0, np.int64),
-        )  # fmt: skip
+        self.slices, windows = no_slices(slicer.stamps), slicer.windows
         self.slides = Slides(np.empty((windows, 0), np.int64), *(none(windows, 0) for _ in range(3)))
         self.grow_slots(1024)
 
@@ -120,6 +115,11 @@ class SliceTable:
             self.take(rows)
         self.take(coming.result())
 
+    def advance(self, rows: Batch, reached: int) -> list[Due]:
+        """Take rows before a time, to which no other will come; the windows that are due at that time."""
+        self.settle(rows.data, rows.times, rows.keys)
+        return self.slide(self.keys.order, reached)
+
     def settle(self, data: pa.Table, times: Ints, keys: Ints) -> Ints:
         """Take rows whose keys have numbers; the slot of each row."""
         return self.take(self.grouped(data, times, keys))
@@ -140,7 +140,17 @@ class SliceTable:
 
     def grouped(self, data: pa.Table, times: Ints, keys: Ints) -> GroupedRows:
         """Rows grouped by key, each key's rows by time, then arrival."""
-        return GroupedRows(data, by_key(times, keys, self.keys.count, self.kernels.group_by_key))
+        rows, count = len(times), self.keys.count
+        in_order = rows < 2 or bool((times[1:] >= times[:-1]).all())
+        order = np.arange(rows) if in_order else np.argsort(times, kind="stable")
+        if count <= 1:
+            return GroupedRows(data, RowOrder(order, keys, times if in_order else times[order]))
+        if 16 * rows < count:
+            order = order[np.argsort(keys[order], kind="stable")]
+            return GroupedRows(data, RowOrder(order, keys[order], times[order]))
+        by_key = RowOrder(*(arrow.blank(rows, np.int64) for _ in RowOrder._fields))
+        self.kernels.group_by_key(keys, times, np.zeros(count + 1, dtype=np.int64), order, by_key)
+        return GroupedRows(data, by_key)
 
     def take(self, rows: GroupedRows | DenseRows) -> Ints:
         """Put rows into slices and into the partials of all aggregates; the slot of each row."""
@@ -365,11 +375,7 @@ class SliceTable:
         if self.keys.count <= self.key_room:
             return
         old, room = self.key_room, max(self.keys.count, 2 * self.key_room, 64)
-        slices, slides = self.slices, self.slides
-        self.slices = slices._replace(
-            first=longer(slices.first, room), last=longer(slices.last, room),
-            cursor=longer(slices.cursor, room), held=longer(slices.held, room, 0),
-        )  # fmt: skip
+        self.slices, slides = more_keys(self.slices, room), self.slides
         following = longer(slides.following, room, self.slicer.first_window)
         self.slides = Slides(following, *(longer(pointers, room) for pointers in slides[1:]))
         self.key_room = room
@@ -384,16 +390,6 @@ class SliceTable:
     def grow_slots(self, slots: int = 0) -> None:
         """Make room for so many slices, and at least for twice as many as now."""
         old, room = self.slot_room, max(slots, 2 * self.slot_room)
-        slices = self.slices
-        free = roomier(slices.free, room)
-        top = int(slices.unused[0])
-        free[top : top + room - old] = np.arange(room - 1, old - 1, -1)
-        slices.unused[0] = top + room - old
-        self.slices = slices._replace(
-            stamp=roomier(slices.stamp, room), stop=roomier(slices.stop, room),
-            newer=roomier(slices.newer, room), older=roomier(slices.older, room),
-            page=longer(slices.page, room, 0), free=free,
-        )  # fmt: skip
-        self.slot_room = room
+        self.slices, self.slot_room = more_slots(self.slices, room), room
         for state in self.aggregates:
             state.grow_slots(old, room)

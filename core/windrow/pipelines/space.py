@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from windrow.columns import arrow, times
+from windrow.columns import arrow
 from windrow.errors import PipelineError
 from windrow.expressions import Expression, Registered
 from windrow.imports import Allow
@@ -187,7 +187,7 @@ class Space:
             self._may_write({event[2] for event in events}, by)
             return self.runtime.process(events)
         self._may_write({stream}, by)
-        ts = times.times(table, "ts", "us")
+        ts = arrow.event_times(table, "ts", "us")
         if "sequence" in table.column_names:
             sequence = np.asarray(table.column("sequence"), np.int64)
         else:

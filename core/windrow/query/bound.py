@@ -25,7 +25,8 @@ from windrow.aggregates.algebra import Monoid
 from windrow.aggregates.whole import WholeWindow
 from windrow.approximate.bucket import Bucket, bucket_of
 from windrow.approximate.within import Within
-from windrow.columns import arrow, times
+from windrow.columns import arrow
+from windrow.columns.text import plain_schema
 from windrow.columns.words import can_be_key
 from windrow.durations import LONGEST
 from windrow.errors import (
@@ -116,7 +117,7 @@ class BoundQuery:
 
     def times(self, data: pa.Table | pa.RecordBatch) -> NDArray[np.int64]:
         """The event times of the rows, in microseconds."""
-        found = times.times(data, self.query.time, self.query.time_unit)
+        found = arrow.event_times(data, self.query.time, self.query.time_unit)
         if self.calendar is not None:
             self.calendar.check(found)
         return found
@@ -147,7 +148,7 @@ class BoundQuery:
                 )
             return values
         try:
-            found = times.microseconds(column)
+            found = arrow.microseconds(column)
         except pa.ArrowInvalid as error:
             raise ColumnError(
                 f"attribute {window.attribute!r} of DeltaWindow does not fit 64 bits: {error}"
@@ -202,7 +203,7 @@ class BoundQuery:
 
 def bind(query: Query, schema: pa.Schema, algorithm: type[Algorithm] | None = None) -> BoundQuery:
     """Check a query against the columns of the data, and its aggregates against what its algorithm needs."""
-    schema = arrow.plain_schema(schema)
+    schema = plain_schema(schema)
     keys = [arrow.field(schema, name, "key") for name in query.by]
     for field in keys:
         if pa.types.is_nested(field.type):
@@ -211,7 +212,7 @@ def bind(query: Query, schema: pa.Schema, algorithm: type[Algorithm] | None = No
             raise ColumnError(
                 f"key column {field.name!r} is a {field.type}, whose values have no order; cast it to text or to a number"
             )
-    time = times.check_time(schema, query.time, query.time_unit)
+    time = arrow.check_time(schema, query.time, query.time_unit)
     reading = {name: resolve(name, aggregate, schema) for name, aggregate in query.aggregates.items()}
     monoids = {name: _monoid(name, inputs, schema) for name, inputs in reading.items()}
     for name, monoid in monoids.items():

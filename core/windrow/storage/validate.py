@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.columns.arrow import event_times
 from windrow.columns.ipc import checked_ipc
 from windrow.columns.plain import from_plain
-from windrow.columns.times import FARTHEST, TimeUnit, times
+from windrow.columns.times import FARTHEST, TimeUnit
 from windrow.columns.words import plain_type
 from windrow.errors import CorruptSnapshot, WindrowError
 from windrow.kernels.slices.layout import FOREVER
@@ -149,7 +150,7 @@ def check_rows(
     if _listed(rows.schema) != _listed(schema):
         raise CorruptSnapshot(f"{where} have the columns {_listed(rows.schema)}, not {_listed(schema)}")
     try:
-        found = times(rows, *time)
+        found = event_times(rows, *time)
     except WindrowError as cause:
         raise CorruptSnapshot(f"{where}: {cause}") from None
     if not np.array_equal(found, from_bytes(image["times"], np.int64)):

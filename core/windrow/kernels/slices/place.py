@@ -93,6 +93,13 @@ def place_fixed(slices, begin, rows, slots, cuts, grid, gaps):
     return len(rows.order)
 
 
+def place_counted(slices, begin, rows, slots, seen, cuts, grid, gaps):
+    """Rows into slices by their position among the rows of their key. The first of several calls fills the positions in."""
+    if len(rows.axis) > 0 and rows.axis[0] == NONE:
+        number(rows.keys, seen, rows.axis)
+    return place_fixed(slices, begin, rows, slots, cuts, grid, gaps)
+
+
 def mark_cells(cells, keys, times):
     """The cell of every row. The slot of a cell with rows becomes 0. Returns how many these are."""
     used = 0

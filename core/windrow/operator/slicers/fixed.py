@@ -146,9 +146,9 @@ class CountSlicer(FixedSlicer):
     def placing(self, table: SliceTable, rows: GroupedRows, slots: Ints) -> Placing:
         if "seen" not in self.counters:
             self.counters["seen"] = np.zeros(self.keys, dtype=np.int64)
-        position = np.empty(len(slots), dtype=np.int64)
-        table.kernels.number(rows.by_key.keys, self.counters["seen"], position)
-        return self.placing_on(table, rows.by_key._replace(axis=position))
+        positions = rows.by_key._replace(axis=np.full(len(slots), NONE, dtype=np.int64))
+        arguments = (self.counters["seen"], self.cuts, self.grid, self.gaps)
+        return Placing(table.kernels.place_counted, positions, arguments)
 
     def plan(self, table: SliceTable, keys: Ints, watermark: int) -> Plan:
         return self.plan_below(table, keys, self.counters["seen"])

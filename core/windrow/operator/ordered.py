@@ -1,4 +1,4 @@
-"""Late rows that windows wait for: the strategy of ``late="drop"`` and ``late="side"``."""
+"""Rows that wait until they are in order: the strategy of ``late="drop"`` and ``late="side"`` where order matters."""
 
 from __future__ import annotations
 
@@ -20,41 +20,33 @@ SPANS = 4
 """A piece has at least so many times the rows that windows need, because it reads those of its first window anew."""
 
 
-class WaitForLate(LateRows):
-    """Windows wait for late rows: they are final when the watermark is ``lateness`` behind their end."""
+class WaitInOrder(LateRows):
+    """Rows wait in the buffer until they are ``lateness`` behind the watermark. Then they are taken in their order."""
 
     def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        self.behind = parts.bound.query.lateness
-        self.ordered = parts.table.slicer.ordered or parts.order_matters
+        self.parts, self.behind = parts, parts.bound.query.lateness
         after = parts.bound.query.forget_after
         self.forgetting = None if after is None else Forgetting(parts.table, after)
 
     def accept(self, rows: pa.Table, times: Ints) -> pa.Table:
-        if self.ordered:
-            self.parts.wait(rows, times)
-        else:
-            self.parts.table.accept(rows, times)
+        self.parts.wait(rows, times)
         return self.parts.output.empty
 
     def accept_partials(self, partials: pa.Table, times: Ints) -> pa.Table:
-        table = self.parts.table
-        table.take_partials(table.read(partials, times))
-        return self.parts.output.empty
+        return self.parts.accept_partials(partials, times)
 
     def advance(self, watermark: int) -> pa.Table:
         reached = watermark - self.behind if watermark < FOREVER else FOREVER
-        table, output = self.parts.table, self.parts.output
-        if not self.ordered:
-            return output.table(table.slide(self.parts.keys.order, reached), "final")
         batch = self.parts.buffer.settle(reached)
         if self.forgetting is not None:
             return self.forgetting.advance(self.parts, batch, reached)
         found = []
         for rows, until in self._pieces(batch, reached):
-            table.settle(rows.data, rows.times, rows.keys)
-            found.append(output.table(table.slide(self.parts.keys.order, until), "final"))
+            found.append(self.parts.output.table(self.parts.table.advance(rows, until), "final"))
         return found[0] if len(found) == 1 else pa.concat_tables(found)
+
+    def unfinished(self, watermark: int) -> pa.Table:
+        return self.parts.unfinished(watermark)
 
     def _pieces(self, batch: Batch, reached: int) -> Iterator[tuple[Batch, int]]:
         """Rows that have settled, in pieces of several windows, each with the time up to which all rows are there then.
@@ -63,6 +55,9 @@ class WaitForLate(LateRows):
         windows, are made all at once, because they are sorted.
         """
         begin, times, stored = 0, batch.times, self.parts.rows
+        if len(times) <= PIECE:
+            yield batch, reached
+            return
         alone = self.parts.keys.count <= 1 and self.parts.table.slicer.windows == 1
         needed = stored.needed if alone else 0
         while alone and (end := begin + max(PIECE, SPANS * needed)) < len(times):
@@ -74,7 +69,3 @@ class WaitForLate(LateRows):
             alone = needed - before < end - begin  # otherwise one window is longer than the piece
             begin = end
         yield batch.slice(begin, len(times)), reached
-
-    def unfinished(self, watermark: int) -> pa.Table:
-        due = self.parts.table.unfinished(self.parts.keys.order, watermark)
-        return self.parts.output.table(due, "early")
