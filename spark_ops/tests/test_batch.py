@@ -75,6 +75,10 @@ MANY = [wr.TimeWindow("10s", "1s"), wr.TimeWindow("7s", "3s", "500ms"), wr.TimeW
         (wr.Query("plug", window=MANY[1], aggregates=EXACT), {"parallel": 5}),
         (wr.Query("plug", window=MANY[1], aggregates=EXACT), {"parallel": True}),
         (wr.Query("plug", window=wr.CountWindow(7, 3), aggregates=OTHERS | EXACT), {}),
+        (wr.Query(window=wr.CountWindow(60, 7), aggregates=OTHERS), {"parallel": 4}),  # ranges of rows
+        (wr.Query("plug", window=wr.SlideByTuple("9s", 4), aggregates=OTHERS), {"parallel": 20}),
+        (wr.Query("plug", window=wr.SlideByTime(9, "4s"), aggregates=OTHERS), {"parallel": 12}),
+        (wr.Query(window=wr.SessionWindow("250ms"), aggregates=OTHERS), {"parallel": 5}),
         (wr.Query("plug", window=wr.SessionWindow("1s"), aggregates=OTHERS), {}),
         (wr.Query("plug", window=wr.SlideByTuple("9s", 4), aggregates=OTHERS), {}),
         (wr.Query("plug", window=wr.SlideByTime(9, "4s"), aggregates=OTHERS), {}),
@@ -192,8 +196,9 @@ def test_options_are_checked(rows: DataFrame) -> None:
         windowed(rows, wr.Query("plug", window=MANY[0], aggregates={"m": wr.Median("load")}), push_down=True)
     with pytest.raises(QueryError, match="push_down and pushdown are one option"):
         windowed(rows, wr.Query("plug", window=MANY[0], aggregates=EXACT), push_down=True, pushdown=True)
-    with pytest.raises(QueryError, match="needs a TimeWindow, not CountWindow"):
-        windowed(rows, wr.Query("plug", window=wr.CountWindow(3), aggregates={"n": wr.Count()}), parallel=4)
+    with pytest.raises(QueryError, match="a DeltaWindow depends on all rows before it"):
+        delta = wr.DeltaWindow("meter", 20.0, 5.0)
+        windowed(rows, wr.Query("plug", window=delta, aggregates={"n": wr.Count()}), parallel=4)
     with pytest.raises(QueryError, match=r"needs a windrow\.Query, not dict"):
         windowed(rows, {})
 

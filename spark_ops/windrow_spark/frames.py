@@ -7,9 +7,10 @@ from typing import Any, Literal
 from windrow import Idle, Query
 from windrow.durations import Duration
 from windrow.errors import QueryError
+from windrow.query.key_ranges import cuttable
 from windrow.query.slicing import PushDown, exact, obstacle, push_down_option, time_windows
 from windrow.query.worker_models import extents_of
-from windrow_spark import batch, ranges, slices, tumbling
+from windrow_spark import batch, key_ranges, ranges, slices, tumbling
 from windrow_spark.checkpoints import check_checkpoint
 from windrow_spark.schemas import FittedQuery, fit
 from windrow_spark.streaming import BUCKETS, check_stream, stream
@@ -36,9 +37,11 @@ def windowed(
     floating-point sums. A stream pushes down only with ``True``: Spark then drops late rows by its own rule, when their slice
     is finished. ``pushdown`` is another spelling of ``push_down``.
 
-    ``parallel`` (batch, time windows): cut the time of each key into ranges that different tasks compute. A number is how many
-    ranges. "auto" does so if the query has no key, or if rows go to Python and one key has more of them than a core's share. To
-    find such a key, a small job looks at some rows; only if one stands out there, another job counts all rows.
+    ``parallel`` (batch; not for delta and policy windows): cut keys into ranges that different tasks compute. A number is how
+    many ranges. The time of each key is cut for time windows; for others, keys with more than such a share of all rows are
+    cut. "auto" does so if the query has no key, or if rows go to Python and one key has more of them than a core's share. To
+    find such a key, a small job looks at some rows; only if one stands out there, another job counts all rows. Windows other
+    than time windows need a further job, which counts the rows of that key by time.
 
     ``buckets`` (streaming): into how many groups keys are hashed. A checkpoint is bound to this number.
 
@@ -72,9 +75,8 @@ def windowed(
             return tumbling.by_groups(frame, fitted)
         if asked is True or not slices.sparse(frame, fitted):
             return slices.by_slices(frame, fitted)
-    if _cuts_time(frame, query, parallel):
-        return ranges.by_ranges(frame, fitted, parallel if type(parallel) is int else None)
-    return batch.by_rows(frame, fitted)
+    ranged = _in_ranges(frame, fitted, parallel)
+    return batch.by_rows(frame, fitted) if ranged is None else ranged
 
 
 def _check_workers(fitted: FittedQuery, workers: int | None, *, streaming: bool) -> None:
@@ -106,11 +108,21 @@ def _pushes_down(frame: Any, fitted: FittedQuery, asked: PushDown, *, stream: bo
     return not reason and (asked is True or exact(fitted.bound))
 
 
-def _cuts_time(frame: Any, query: Query, parallel: bool | int | Literal["auto"]) -> bool:
-    """Whether the time of each key is cut into ranges."""
+def _in_ranges(frame: Any, fitted: FittedQuery, parallel: bool | int | Literal["auto"]) -> Any:
+    """The windows, with keys cut into ranges; None if none is to be cut."""
+    query, number = fitted.query, parallel if type(parallel) is int else None
     if parallel is False:
-        return False
+        return None
+    if time_windows(query):
+        if parallel == "auto" and query.by and not ranges.has_hot_key(frame, query):
+            return None
+        return ranges.by_ranges(frame, fitted, number)
+    if cuttable(query):
+        cut = key_ranges.cut_of(frame, fitted, number, look=parallel == "auto")
+        return None if cut is None else key_ranges.by_key_ranges(frame, fitted, cut)
     if parallel == "auto":
-        return bool(time_windows(query)) and (not query.by or ranges.has_hot_key(frame, query))
-    ranges.longest(query)
-    return True
+        return None
+    raise QueryError(
+        f"parallel= cuts the rows of a key, and a {type(query.window).__name__} depends on all rows before it; "
+        "leave parallel out, and keys are computed in parallel"
+    )

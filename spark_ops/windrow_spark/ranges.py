@@ -1,4 +1,4 @@
-"""One hot key, or no key: time is cut into ranges, and each range is the work of one task.
+"""One hot key, or no key, and time windows: time is cut into ranges, and each range is the work of one task.
 
 A window belongs to the range in which it ends. A row goes to every range in which a window that holds it may end. A range
 is several windows long, so that is the row's own range and, near its end, also the next one (the halo). Tasks share
@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from windrow import Query
-from windrow.errors import QueryError
 from windrow.query.slicing import time_windows
 from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.batch import OUTPUT_ROWS, column, sorted_through
@@ -39,23 +38,13 @@ WINDOWS_A_RANGE = 8
 """How many windows long a range is, unless a number of ranges is asked for. A ninth of all rows sent are then halo."""
 
 
-def longest(query: Query) -> int:
-    """No window is longer, in microseconds."""
-    windows = time_windows(query)
-    if not windows:
-        raise QueryError(
-            f"parallel= cuts the time of a key, which needs a TimeWindow, not {type(query.window).__name__}; "
-            "leave parallel out, and keys are computed in parallel"
-        )
-    return max(window.longest for window in windows)
-
-
 def by_ranges(frame: Any, fitted: FittedQuery, ranges: int | None) -> Any:
     """The windows of a batch DataFrame, with the time of every key cut into ranges.
 
     If a number of ranges is given, a first job finds the earliest and the latest time.
     """
-    query, length = fitted.query, longest(fitted.query)
+    query = fitted.query
+    length = max(window.longest for window in time_windows(query))
     time = event_time(fitted)
     origin, width = 0, WINDOWS_A_RANGE * length
     if ranges is not None:
@@ -81,15 +70,21 @@ def has_hot_key(frame: Any, query: Query) -> bool:
 
     A sample of the first rows is looked at. Only if one key stands out there, all rows are counted.
     """
-    keys = frame.select(F.hash(*map(column, query.by)).alias("key"))
     tasks = cores(frame.sparkSession)
-    if tasks == 1:
+    if tasks == 1 or not stands_out(frame, query, tasks):
         return False
-    first = [row.key for row in keys.limit(SAMPLE).collect()]  # one task of one stage, unlike a groupBy
-    if not first or Counter(first).most_common(1)[0][1] <= len(first) / tasks:
-        return False
+    keys = frame.select(F.hash(*map(column, query.by)).alias("key"))
     most, rows = keys.groupBy("key").count().agg(F.max("count"), F.sum("count")).first()
     return bool(most > rows / tasks)
+
+
+def stands_out(frame: Any, query: Query, tasks: int, least: int = 1) -> bool:
+    """Whether one key has more than its share of the first rows, and there are at least so many of them."""
+    key = F.hash(*map(column, query.by)) if query.by else F.lit(0)
+    first = [
+        row.key for row in frame.select(key.alias("key")).limit(SAMPLE).collect()
+    ]  # one task, unlike a groupBy
+    return len(first) >= max(least, 1) and Counter(first).most_common(1)[0][1] > len(first) / tasks
 
 
 def _task(fitted: FittedQuery, origin: int, width: int) -> Any:
