@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
+from windrow.query.key_ranges import cuttable
 from windrow_conformance import WAYS, Disagreement, check
+from windrow_conformance.cases import transcripts
 
 RANDOM = np.random.default_rng(5)
 ROWS = pa.table(
@@ -63,6 +65,14 @@ def test_a_wrong_aggregate_is_found() -> None:
     query = wr.Query(window=wr.TimeWindow(100, 10), aggregates={"mean": MeanOfMeans("load")})
     with pytest.raises(Disagreement, match=r"differs from the definition in column 'mean'"):
         check(query, ROWS)
+
+
+def test_keys_in_ranges_have_the_windows_of_every_transcript() -> None:
+    """All kinds that are cut by counting rows, with every aggregate that transcripts have."""
+    cases = [case for case in transcripts() if cuttable(case.query) and not case.error]
+    assert len(cases) >= 80
+    for seed, case in enumerate(cases):
+        check(case.query, case.rows, ways=["in ranges"], seed=seed)
 
 
 def test_ways_are_named() -> None:

@@ -15,7 +15,9 @@ from windrow.kernels.slices.layout import FOREVER
 from windrow.operator.emitter import Emitter
 from windrow.operator.window_batches import WindowWorker
 from windrow.operator.window_order import WindowOrder, hold
+from windrow.query.key_ranges import Cells, Ranges, cut_key, cuttable, grids
 from windrow.storage.pages import MemoryPages
+from windrow.testing.compare import comparable
 
 Way = Callable[[wr.Query, pa.Table, np.random.Generator], pa.Table | None]
 """Gives the windows of rows, or nothing if the query cannot be computed in this way."""
@@ -80,6 +82,30 @@ def scattered(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> p
     return pa.concat_tables(found)
 
 
+def ranged(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> pa.Table | None:
+    """As an engine cuts hot keys: some rows of each key in each of several ranges, which are computed together."""
+    if not cuttable(query):
+        return None
+    number, cuts, pieces = "__range", [], []
+    times = query.bind(rows.schema).times(rows)
+    keys = list(zip(*(comparable(rows.column(name)) for name in query.by), strict=True)) or [()] * len(times)
+    for key in dict.fromkeys(keys):
+        mine = np.array([each == key for each in keys])
+        cells = _cells(query, times[mine], random)
+        for each in cut_key(query, cells, int(random.integers(1, 6))):
+            cuts.append(each)
+            sent = np.flatnonzero(mine & (times >= each.sent) & (times <= each.last))
+            sent = sent[np.argsort(times[sent], kind="stable")]
+            piece = rows.take(pa.array(sent))
+            pieces.append(piece.append_column(number, pa.array(np.full(len(sent), len(cuts)))))
+    ranges = Ranges(query, cuts)
+    empty = rows.slice(0, 0).append_column(number, pa.array([], pa.int64()))
+    table = pa.concat_tables([empty, *pieces])
+    needed = ranges.skipped_rows().needed(table.column(number).to_numpy())
+    by_range = replace(query, by=(*query.by, number))
+    return ranges.owned(interpreted(by_range, table.filter(pa.array(needed)), random), number)
+
+
 def by_algorithm(name: str) -> Way:
     """With one algorithm, by name."""
 
@@ -98,6 +124,7 @@ WAYS: dict[str, Way] = {
     "streamed": streamed,
     "stored": stored,
     "scattered": scattered,
+    "in ranges": ranged,
     **{f"algorithm {name}": by_algorithm(name) for name in sorted(REGISTRY)},
 }
 
@@ -113,3 +140,12 @@ def _batches(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> li
         batches.append((rows.slice(begin, end - begin), watermark + query.lateness))
         begin = end
     return batches
+
+
+def _cells(query: wr.Query, times: np.ndarray, random: np.random.Generator) -> Cells:
+    """The rows of a key, counted in some grid."""
+    (grid,) = grids(query, [(int(times.min()), int(times.max()))], 1)
+    cell = (times - grid.origin) // (grid.width * int(random.integers(1, 20)))
+    each = [times[cell == which] for which in np.unique(cell)]
+    counts = ([some.min() for some in each], [some.max() for some in each], [len(some) for some in each])
+    return Cells(*(np.array(values, np.int64) for values in counts))

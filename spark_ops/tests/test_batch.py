@@ -11,7 +11,9 @@ from pyspark.sql import functions as F
 import windrow as wr
 from windrow.errors import AggregateError, ColumnError, QueryError, TimeColumnError
 from windrow_spark import progress, register, windowed
+from windrow_spark.key_ranges import cut_of
 from windrow_spark.ranges import has_hot_key
+from windrow_spark.schemas import fit
 
 ROWS = """
     select case when id % 7 = 0 then null else concat('plug ', id % 5) end as plug,
@@ -181,6 +183,48 @@ def test_a_hot_key_is_found(spark: SparkSession) -> None:
     for key, hot in shares.items():
         frame = spark.range(100_000).selectExpr(f"{key} as k", "timestamp_millis(id) as ts")
         assert has_hot_key(frame, query) is hot, key
+
+
+HOT = "if(id % 10 < 8, 'hot', cast(id as string)) as k"
+
+
+def test_ranges_of_rows_agree_on_the_order_of_ties(spark: SparkSession) -> None:
+    """Rows of one time are in several partitions and in several ranges. One row is far from all others."""
+    time = "id % 50 + if(id = 7, -1000000000000000, 0) as ts"
+    frame = spark.range(0, 4000, 1, 8).selectExpr(time, "id", HOT)
+    data = frame.orderBy("ts", "id").toArrow()
+    for window in (wr.CountWindow(7, 5), wr.SlideByTuple(3, 5)):
+        query = wr.Query("k", window=window, aggregates={"ids": wr.Collect("id"), "last": wr.Last("id")})
+        cut = cut_of(frame, fit(query, frame), 6, look=False)
+        assert cut is not None and len(cut.ranges) == 5 and len({key for key, _ in cut.ranges}) == 1
+        got = answer(windowed(frame, query, parallel=6), query, data)
+        assert got.equals(wr.aggregate(data, query))
+
+
+def test_a_hot_key_is_cut_if_that_is_worth_it(spark: SparkSession) -> None:
+    """By itself only if it has many rows, more than a core's share, and more than a few windows."""
+    count = {"n": wr.Count()}
+    hot, cold = (
+        wr.Query("k", "id", window=wr.CountWindow(10), aggregates=count),
+        wr.Query("id", "id", window=wr.CountWindow(10), aggregates=count),
+    )
+    few, far = (
+        wr.Query("k", "id", window=wr.CountWindow(300_000), aggregates=count),
+        wr.Query("k", "id", window=wr.SessionWindow("1s"), aggregates=count),
+    )
+    small = spark.range(20_000).selectExpr("id", HOT)
+    large = spark.range(400_000).selectExpr("id", HOT)
+    ranges = {}
+    for name, frame, query in (
+        ("small", small, hot),
+        ("hot", large, hot),
+        ("cold", large, cold),
+        ("few windows", large, few),
+        ("one session", large, far),
+    ):
+        cut = cut_of(frame, fit(query, frame), None, look=True)
+        ranges[name] = 0 if cut is None else len(cut.ranges)
+    assert ranges == {"small": 0, "hot": 4, "cold": 0, "few windows": 0, "one session": 0}
 
 
 def test_progress_of_a_batch(rows: DataFrame) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from windrow.query.key_ranges import Cells, KeyRange, Ranges, coarse, cut_key, grids
@@ -24,7 +25,7 @@ from windrow_spark.schemas import FittedQuery
 from windrow_spark.slices import event_time
 from windrow_spark.sorted_rows import SortedRows
 
-KEY, TIME, ARRIVAL = "__windrow_key", "__windrow_time", "__windrow_arrival"
+KEY, OTHER, TIME, ARRIVAL = "__windrow_key", "__windrow_other", "__windrow_time", "__windrow_arrival"
 RANGES_A_CORE = 2
 """How many ranges there are for each core, unless a number is asked for. The last core to finish is waited for less."""
 LEAST_ROWS = 1 << 18
@@ -36,7 +37,7 @@ ROWS_A_TASK = 1 << 21
 
 
 class HotKey(NamedTuple):
-    """A key that is to be cut, known by its hash: no other key of the rows has the same."""
+    """A key that is to be cut, known by its hash."""
 
     hash: int
     earliest: int
@@ -94,22 +95,21 @@ def by_key_ranges(frame: Any, fitted: FittedQuery, cut: Cut) -> Any:
 def _hot_keys(frame: Any, fitted: FittedQuery, ranges: int, least: int) -> tuple[int, list[HotKey]]:
     """How many rows there are, and the keys that have more than one of so many equal shares."""
     time = event_time(fitted)
-    counts = [F.count(time), F.min(time), F.max(time)]
-    by = [column(name) for name in fitted.query.by]
-    grouped = frame.groupBy(*by, _hash(fitted).alias(KEY)).agg(*counts)
-    each = grouped.toDF(*(f"k{place}" for place in range(len(by))), KEY, "rows", "earliest", "latest")
-    together = [F.sum("rows"), F.min("earliest"), F.max("latest"), F.count(F.lit(1)), F.grouping(KEY)]
-    both = each.rollup(KEY).agg(*(found.alias(f"n{n}") for n, found in enumerate(together)))
-    ordered = both.orderBy(F.desc("n4"), F.desc("n0")).limit(ranges + 1).collect()
-    if not ordered or not ordered[0].n0:
-        return 0, []
-    total = ordered[0].n0
-    hot = [
-        HotKey(row[KEY], row.n1, row.n2, -(-row.n0 * ranges // total))
-        for row in ordered[1:]
-        if row.n3 == 1 and row.n0 * ranges > total and row.n0 >= least
+    counts = [F.count(time).alias("rows"), F.min(time).alias("earliest"), F.max(time).alias("latest")]
+    if not fitted.query.by:
+        found = frame.agg(F.lit(0).alias(KEY), *counts).collect()
+        total = found[0].rows
+    else:
+        all_rows = Observation()
+        keys = frame.groupBy(_hash(fitted).alias(KEY)).agg(*counts)
+        counted = keys.observe(all_rows, F.sum("rows").alias("total"))
+        found = counted.orderBy(F.desc("rows")).limit(ranges).collect()
+        total = all_rows.get["total"] or 0
+    return total, [
+        HotKey(row[KEY], row.earliest, row.latest, -(-row.rows * ranges // total))
+        for row in found
+        if row.rows * ranges > total and row.rows >= least
     ]
-    return total, hot
 
 
 def _cells(frame: Any, fitted: FittedQuery, hot: Sequence[HotKey]) -> list[Cells]:
@@ -140,7 +140,9 @@ def _counted(
     ]
     names = ["which", "hash", "earliest", "latest", "origin", "width"]
     table = pa.table([pa.array(values, pa.int64()) for values in zip(*asked, strict=True)], names=names)
-    rows = frame.select(_hash(fitted).alias(KEY), event_time(fitted).alias(TIME))
+    rows = frame.select(
+        _hash(fitted).alias(KEY), _hash(fitted, 1).alias(OTHER), event_time(fitted).alias(TIME)
+    )
     time = F.col(TIME)
     met = rows.join(
         F.broadcast(frame.sparkSession.createDataFrame(table)),
@@ -148,10 +150,16 @@ def _counted(
     )
     cell = time - F.pmod(time - F.col("origin"), F.col("width"))
     counts = [F.min(time).alias("first"), F.max(time).alias("last"), F.count(time).alias("rows")]
-    counted = met.groupBy("which", cell.alias("cell")).agg(*counts).toArrow()
-    columns = {name: counted.column(name).to_numpy() for name in ("which", *Cells._fields)}
-    mine = [columns["which"] == which for which in range(len(hot))]
-    return [_in_order(Cells(*(columns[name][each] for name in Cells._fields))) for each in mine]
+    others = [F.min(OTHER).alias("least"), F.max(OTHER).alias("most")]
+    counted = met.groupBy("which", cell.alias("cell")).agg(*counts, *others).toArrow()
+    columns = {name: counted.column(name).to_numpy() for name in counted.column_names}
+    found = []
+    for which in range(len(hot)):
+        mine = columns["which"] == which
+        one_key = len(np.unique([columns["least"][mine], columns["most"][mine]])) == 1
+        mine &= one_key  # no cells, no cuts: their rows would be counted together
+        found.append(_in_order(Cells(*(columns[name][mine] for name in Cells._fields))))
+    return found
 
 
 def _in_order(*several: Cells) -> Cells:
@@ -160,10 +168,11 @@ def _in_order(*several: Cells) -> Cells:
     return Cells(*(values[order] for values in together))
 
 
-def _hash(fitted: FittedQuery) -> Any:
-    """A number for the key of a row. Hot keys are those that share it with no other key."""
+def _hash(fitted: FittedQuery, salt: int | None = None) -> Any:
+    """A number for the key of a row. Keys that share it are told apart by another one, with a salt."""
     by = fitted.query.by
-    return F.xxhash64(*map(column, by)) if by else F.lit(0).cast("long")
+    salted = [] if salt is None else [F.lit(salt)]
+    return F.xxhash64(*salted, *map(column, by)) if by else F.lit(0).cast("long")
 
 
 # Sending.

@@ -1,4 +1,5 @@
-"""Spark: batch (in windrow's own choice of ways, and with every row through Python) and Structured Streaming.
+"""Spark: batch (in windrow's own choice of ways, with every row through Python, with keys cut into ranges) and Structured
+Streaming.
 
 A batch puts many cases into one job. Each DataFrame of windows becomes one column of Arrow bytes, and their union is
 collected. A stream is a folder of files, one for each micro-batch. The watermark is driven by marker rows far in the
@@ -22,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from windrow.columns.ipc import from_ipc, to_ipc
+from windrow.query.key_ranges import cuttable
 from windrow_conformance.answers import Answer, error_name, shortened
 from windrow_conformance.case import Case
 from windrow_conformance.compare import differs_in_batch
@@ -37,7 +39,11 @@ DELAY = 1 << 40
 """How far (in milliseconds) Spark's watermark is behind: further than any row of a case is ahead. Some 35 years."""
 FAR = 2_500_000_000_000
 """The end of a stream, as a watermark in milliseconds: the year 2049."""
-OPTIONS: dict[str, dict[str, Any]] = {"batch": {}, "batch by rows": {"push_down": False, "parallel": False}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "batch": {},
+    "batch by rows": {"push_down": False, "parallel": False},
+    "batch in ranges": {"push_down": False, "parallel": 8},
+}
 
 NO_BATCH = Mark(
     Gap.NEVER, "a batch has all its rows before it answers, so none is late and no window is open"
@@ -50,9 +56,11 @@ class Spark:
     """The engine ``spark``."""
 
     name, needs = "spark", "pyspark"
-    ways = ("batch", "batch by rows", "streaming")
+    ways = ("batch", "batch by rows", "batch in ranges", "streaming")
 
     def takes(self, case: Case, way: str, subset: Subset) -> bool:
+        if way == "batch in ranges" and not cuttable(case.query):
+            return False  # "batch" cuts time windows
         if way == "streaming":
             return subset == "all" or (in_quick_stream if subset == "quick" else in_stream)(case)
         return subset == "all" or case.quick or (subset == "full" and way == "batch")
