@@ -434,6 +434,19 @@ def test_state_survives_what_does_not_concern_it() -> None:
         space.put(Source("o/a", channels={"w": "bigint"}), by="o")
 
 
+def test_windows_are_saved_after_a_drop() -> None:
+    pages = MemoryPages()
+    hours = Composite(
+        "o/h", inputs={"a": "o/a"}, query=wr.Query(window=wr.TimeWindow("10us"), aggregates={"n": wr.Count()})
+    )
+    space = Space("s", pages)
+    space.put(A, hours, Composite("o/f", inputs={"a": "o/a"}, channels={"v": "a.v"}), by="o")
+    space.push(updates("o/a", (1, 1)))
+    space.drop("o/f", by="o")
+    space.push(updates("o/a", (2, 1)))
+    assert made(Space("s", pages).advance(10), "o/h") == [(10, (0, 10, 2))]
+
+
 def test_one_failure_stops_nobody_else() -> None:
     sent: list[Update] = []
     functions = {"risky": Registered(lambda v: 1 // (v - 1), (pa.int64(),), pa.int64())}

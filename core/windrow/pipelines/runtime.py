@@ -383,7 +383,8 @@ class Runtime:
         if dropped:
             put, gone = state.pages(name)
             self._gone |= dict.fromkeys((*put, *gone))
-            self._put = {page: body for page, body in self._put.items() if page not in self._gone}
+            for page in self._gone:  # in place: windows put their pages here
+                self._put.pop(page, None)
             del self._states[name]
             self._execution.dirty.discard(name)
         else:
