@@ -150,3 +150,15 @@ def test_what_does_not_fit_is_refused() -> None:
         pipelined(updates, changes, disorder=0)
     with pytest.raises(ColumnError, match=r"reports\(\) needs"):
         reports(updates)
+
+
+def test_the_mode_is_part_of_what_flink_finds_state_by() -> None:
+    """Thread and process mode keep state in different forms; resumed in the other one, a job would begin with nothing."""
+    uids = set()
+    for mode in ("thread", "process"):
+        flink = environment(mode=mode)
+        updates = flink.from_collection([Row("", "o/a", 1, 0, "{}")], type_info=UPDATE)
+        changes = flink.from_collection([refused("o", 0)], type_info=CHANGE)
+        found = pipelined(updates, changes, disorder=0)
+        uids.add(found._j_data_stream.getTransformation().getUid())
+    assert uids == {"windrow-pipelines-thread", "windrow-pipelines-process"}

@@ -36,7 +36,7 @@ from windrow_flink.function import current_key
 from windrow_flink.inputs import check_watermarks, checked_stream, stream_type
 from windrow_flink.pages import BucketPages, PageStates, raw_bytes
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
-from windrow_flink.steps import WindowStream, consume, own_thread, timed
+from windrow_flink.steps import WindowStream, consume, own_thread, timed, uid_in_mode
 from windrow_flink.times import END, from_flink, microseconds, to_flink
 
 SPACE = "space"
@@ -96,7 +96,8 @@ def pipelined(
     )
     tag = OutputTag(f"{uid}-reports", type_of(_REPORTED))
     keyed = data.union(changed).key_by(_space_of, key_type=Types.STRING())
-    result = keyed.process(PipelineFunction(settings, tag), output_type=type_of(_UPDATED)).name(uid).uid(uid)
+    result = keyed.process(PipelineFunction(settings, tag), output_type=type_of(_UPDATED)).name(uid)
+    result.uid(uid_in_mode(keyed, uid))
     result.set_max_parallelism(KEY_GROUPS)
     own_thread(result)
     consume(result, tag, f"{uid}-reported")

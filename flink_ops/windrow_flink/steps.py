@@ -26,10 +26,8 @@ class WindowStream(DataStream):
 
 def finish(keyed: KeyedStream, wiring: Wiring, output: TypeInformation, uid: str) -> DataStream:
     """The window function on a keyed stream, with all settings that a safe restart needs."""
-    mode = _mode(keyed)
-    # Flink's two modes keep state in different forms. Resumed in the other mode, a job would silently start with empty
-    # state. The log has a form, too. So both are part of the operator's uid, and Flink refuses to resume in another one.
-    own = f"{uid}-{wiring.codec.form}-{mode}"
+    # Flink refuses to resume with another form of the log, and in another mode.
+    own = uid_in_mode(keyed, f"{uid}-{wiring.codec.form}")
     result = keyed.process(WindowFunction(wiring), output_type=output).name(uid).uid(own)
     result.set_max_parallelism(KEY_GROUPS)
     own_thread(result)
@@ -111,7 +109,13 @@ def time_to_live(ttl: Duration | None) -> int | None:
     return idle
 
 
-def _mode(stream: DataStream) -> str:
+def uid_in_mode(stream: DataStream, uid: str) -> str:
+    """The uid of an operator with state, with the way in which Flink runs Python.
+
+    Flink's two modes keep state in different forms. Resumed in the other mode, a job would silently start with empty
+    state. As the mode is part of the uid, Flink refuses that.
+    """
     gateway = get_gateway()
     configuration = stream._j_data_stream.getExecutionEnvironment().getConfiguration()
-    return str(configuration.get(gateway.jvm.org.apache.flink.python.PythonOptions.PYTHON_EXECUTION_MODE))
+    mode = configuration.get(gateway.jvm.org.apache.flink.python.PythonOptions.PYTHON_EXECUTION_MODE)
+    return f"{uid}-{mode}"
