@@ -447,6 +447,30 @@ def test_windows_are_saved_after_a_drop() -> None:
     assert made(Space("s", pages).advance(10), "o/h") == [(10, (0, 10, 2))]
 
 
+def test_streams_are_dropped_and_replaced_right_after_a_restart() -> None:
+    """Their state is in the store, and of channels that the graph no longer has."""
+    pages = MemoryPages()
+    copy = Composite("o/f", inputs={"a": "o/a"}, channels={"v": "a.v"})
+    peaks = wr.Query(window=wr.TimeWindow("10us"), aggregates={"peak": wr.Max("v")})
+    space = Space("s", pages)
+    space.put(
+        Source("o/a", channels={"v": "double"}), copy, Composite("o/h", {"x": "o/f"}, query=peaks), by="o"
+    )
+    space.put(Composite("o/g", inputs={"a": "o/a"}, channels={"v": "a.v"}), by="o")
+    space.push({"stream": "o/a", "ts": 1, "v": 1.5})
+    space = Space("s", pages)
+    space.drop("o/g", by="o")
+    assert not [name for name in pages.get(["s/o/g"])]
+    space.put(Source("o/a", channels={"v": "bigint"}), by="o")
+    # What is computed from it has values of another type, so it begins anew; and it can be opened again.
+    assert space.latest("o/f") is None
+    space.push({"stream": "o/a", "ts": 2, "v": 2})
+    space = Space("s", pages)
+    assert space.latest("o/f") == {"ts": 2, "v": 2}
+    assert made(space.advance(10), "o/h") == [(10, (0, 10, 2))]
+    assert Space("s", pages).latest("o/h") == {"ts": 10, "window_start": 0, "window_end": 10, "peak": 2}
+
+
 def test_one_failure_stops_nobody_else() -> None:
     sent: list[Update] = []
     functions = {"risky": Registered(lambda v: 1 // (v - 1), (pa.int64(),), pa.int64())}

@@ -126,10 +126,12 @@ class Graph:
         overlay: dict[str, Channels] = {name: kinds}
         if before is not None and dict(self.channels(name) or {}) != dict(kinds):
             self._replan(name, plans, overlay)
+        # What has values of other types now cannot go on with the old ones.
+        retyped = [each for each in plans if each != name and _types(plans[each]) != _types(self.plans[each])]
         self._enlist(stream, before, plans, overlay)
         self._store(stream, before, plans)
         same = before is not None and computes(before) == computes(stream)
-        restarted = () if before is None or same else (name,)
+        restarted = () if before is None or same else (name, *retyped)
         return Applied(restarted=restarted, added=(name,) if before is None else ())
 
     def _check_quotas(self, stream: Stream) -> None:
@@ -387,3 +389,8 @@ def _kinds(current: Plan) -> dict[tuple[str, str], pa.DataType]:
                 alias, channel = name.split(".", 1)
                 found[alias, channel] = kind
     return found
+
+
+def _types(plan: Plan) -> tuple[Channels, Channels]:
+    """The types of what a composite emits, and of what its windows hold."""
+    return dict(plan.channels), dict(plan.row_channels)

@@ -191,11 +191,14 @@ class Runtime:
         """The state of a stream; it is read from the store when it is first needed."""
         found = self._states.get(name)
         if found is None:
-            page = self.pages.get([f"s/{name}"]).get(f"s/{name}") if f"s/{name}" not in self._gone else None
-            found = StreamState() if page is None else StreamState.load(name, page, self.pages.get)
+            found = self._stored(name)
             self._check(name, found)
             self._states[name] = found
         return found
+
+    def _stored(self, name: str) -> StreamState:
+        page = self.pages.get([f"s/{name}"]).get(f"s/{name}") if f"s/{name}" not in self._gone else None
+        return StreamState() if page is None else StreamState.load(name, page, self.pages.get)
 
     def _check(self, name: str, state: StreamState) -> None:
         """Values from a store are of the channels' types, and in order."""
@@ -378,7 +381,8 @@ class Runtime:
             self._gone |= dict.fromkeys(window.names())
         self._ledger.renew(name)
         self._execution.forget(name)
-        state = self.state(name)
+        # Its values are of the old definition's channels: they are forgotten, not checked.
+        state = self._states[name] = self._states.get(name) or self._stored(name)
         state.restart()
         if dropped:
             put, gone = state.pages(name)

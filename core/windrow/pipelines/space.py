@@ -122,7 +122,8 @@ class Space:
         """What putting these streams would do: TOML or JSON text, a list of documents, or streams.
 
         Each is ``added``, ``unchanged``, ``changed`` (it keeps its state) or ``restarted`` (it is computed differently,
-        so its values and windows begin anew). State of streams that are not named is never touched.
+        so its values and windows begin anew). State of other streams is never touched, unless they would have values of
+        another type.
         """
         found = []
         for document in stream_documents(documents):
