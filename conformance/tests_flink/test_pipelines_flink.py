@@ -17,13 +17,14 @@ from pyflink.datastream import MapFunction
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
 from windrow.errors import ColumnError
-from windrow.pipelines import UPDATES
+from windrow.pipelines import UPDATES, changes_to_table
 from windrow_conformance.pipelines import pipeline_cases
+from windrow_conformance.pipelines.story import SPACES, Story
 from windrow_flink import environment, pipelined, reports
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
 
-CASES = pipeline_cases()
+CASES, STORY = pipeline_cases(), Story(400)
 LONG, TEXT = Types.LONG(), Types.STRING()
 UPDATE = Types.ROW_NAMED(["space", "stream", "ts", "sequence", "values"], [TEXT, TEXT, LONG, LONG, TEXT])
 CHANGE = Types.ROW_NAMED(
@@ -69,18 +70,25 @@ def shown(stream: Any, function: Shown) -> Any:
     return stream.map(function, output_type=Types.PICKLED_BYTE_ARRAY()).set_parallelism(1)
 
 
-@pytest.mark.parametrize("mode", ["process", "thread"])
-def test_transcripts(mode: str) -> None:
-    flink = environment(mode=mode)
+@pytest.mark.parametrize(
+    ("mode", "parallelism", "bundle"), [("process", 2, 7), ("thread", 1, 1000)], ids=["process", "thread"]
+)
+def test_transcripts(mode: str, parallelism: int, bundle: int) -> None:
+    """All transcripts, each in a space of its own, and the spaces of the story, whatever the parallelism and the bundles."""
+    flink = environment(parallelism, mode, settings={"python.fn-execution.bundle.size": str(bundle)})
     updates = [
         Row(case.name, stream, ts, sequence, json.dumps(values))
         for case in CASES
         for stream, ts, sequence, values in case.updates
     ]
+    updates += [Row(space, *update) for update in STORY.updates for space in SPACES]
     changes = [
-        Row(case.name, row["operation"], row["actor"], row["document"], row["ts"], row["sequence"])
-        for case in CASES
-        for row in case.changes_table().to_pylist()
+        Row(space, row["operation"], row["actor"], row["document"], row["ts"], row["sequence"])
+        for space, table in (
+            *((case.name, case.changes_table()) for case in CASES),
+            *((space, changes_to_table([*STORY.first, *STORY.later])) for space in SPACES),
+        )
+        for row in table.to_pylist()
     ]
     found = pipelined(
         flink.from_collection(updates, type_info=UPDATE),
@@ -92,6 +100,11 @@ def test_transcripts(mode: str) -> None:
         rows = [dict(zip(EMITTED.names, row[:5], strict=True)) for row in emitted if row[0] == case.name]
         assert case.found(pa.Table.from_pylist(rows, EMITTED)) == case.emitted, case.name
         assert len([row for row in reported if row[0] == case.name]) == case.refused, case.name
+    told = [{"kind": "update", **dict(zip(EMITTED.names, row[:5], strict=True))} for row in emitted]
+    told += [
+        dict(zip(("space", "kind", "stream", "ts", "sequence"), row[:5], strict=True)) for row in reported
+    ]
+    assert STORY.found(row for row in told if row["space"] in SPACES) == STORY.expected()
 
 
 def test_a_composite_is_put_onto_a_job_that_runs(tmp_path: Path) -> None:
@@ -154,11 +167,20 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_the_mode_is_part_of_what_flink_finds_state_by() -> None:
     """Thread and process mode keep state in different forms; resumed in the other one, a job would begin with nothing."""
-    uids = set()
-    for mode in ("thread", "process"):
-        flink = environment(mode=mode)
-        updates = flink.from_collection([Row("", "o/a", 1, 0, "{}")], type_info=UPDATE)
-        changes = flink.from_collection([refused("o", 0)], type_info=CHANGE)
-        found = pipelined(updates, changes, disorder=0)
-        uids.add(found._j_data_stream.getTransformation().getUid())
+    uids = {_transformation(mode, 1).getUid() for mode in ("thread", "process")}
     assert uids == {"windrow-pipelines-thread", "windrow-pipelines-process"}
+
+
+def test_steps_before_the_spaces_are_as_parallel_as_their_streams() -> None:
+    """A step with more tasks than the stream before it would deal its elements out, and their order would be lost."""
+    last = _transformation("process", 2)
+    before = {str(each.getName()): each.getParallelism() for each in last.getTransitivePredecessors()}
+    assert last.getParallelism() == 2 and before.pop("windrow-pipelines") == 2
+    assert len(before) > 5 and set(before.values()) == {1}, before
+
+
+def _transformation(mode: str, parallelism: int) -> Any:
+    flink = environment(parallelism, mode)
+    updates = flink.from_collection([Row("", "o/a", 1, 0, "{}")], type_info=UPDATE)
+    changes = flink.from_collection([refused("o", 0)], type_info=CHANGE)
+    return pipelined(updates, changes, disorder=0)._j_data_stream.getTransformation()

@@ -11,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from killed_pipeline import prepare, run, written
 from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import ColumnError, TimeColumnError
 from windrow.pipelines import CHANGES, UPDATES, Change, changes_to_table
 from windrow_conformance.pipelines import PipelineCase, pipeline_cases
+from windrow_conformance.pipelines.story import Story
 from windrow_spark import pipelined
 from windrow_spark.session import local_session
 
@@ -54,6 +56,22 @@ def checked(found: pa.Table) -> None:
 def test_batches(spark: SparkSession) -> None:
     updates, changes = (spark.createDataFrame(together(f"{name}_table")) for name in ("updates", "changes"))
     checked(pipelined(updates, changes, reports=True).toArrow())
+
+
+@pytest.mark.parametrize(("size", "count", "partitions"), [(1, 12, 2), (7, 28, 1), (1000, 1500, 2)])
+def test_batches_and_tasks_of_any_number(
+    spark: SparkSession, tmp_path: Path, size: int, count: int, partitions: int
+) -> None:
+    """Updates per micro-batch, updates, tasks that share the spaces: what comes out is always that of one piece."""
+    story = Story(count, apart=20_000)
+    prepare(tmp_path, story, files=-(-count // size))
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    try:
+        run(spark, tmp_path)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert story.found(written(tmp_path)) == story.expected()
 
 
 class Job:

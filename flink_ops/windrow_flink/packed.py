@@ -131,7 +131,7 @@ def read_packed(
     ).uid(uid)
     numbers.set_parallelism(1)
     step = ReadPiece(files, packer, disorder is not None)
-    return timed(numbers, step, PACKED, disorder, uid, single=True), files.schema
+    return timed(numbers, step, PACKED, disorder, uid, parallelism=1), files.schema
 
 
 def unpack(element: bytes | Sequence[int]) -> pa.Table:

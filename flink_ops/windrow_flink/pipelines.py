@@ -36,7 +36,7 @@ from windrow_flink.function import current_key
 from windrow_flink.inputs import check_watermarks, checked_stream, stream_type
 from windrow_flink.pages import BucketPages, PageStates, raw_bytes
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
-from windrow_flink.steps import WindowStream, consume, own_thread, timed, uid_in_mode
+from windrow_flink.steps import WindowStream, consume, keyed_by_first, own_thread, timed, uid_in_mode
 from windrow_flink.times import END, from_flink, microseconds, to_flink
 
 SPACE = "space"
@@ -82,6 +82,7 @@ def pipelined(
         ELEMENT,
         disorder,
         uid,
+        parallelism=_parallelism(updates),
     )
     # Changes have no watermarks: if none come, watermarks must not wait for them.
     silent = WatermarkStrategy.no_watermarks().with_idleness(FlinkDuration.of_millis(_IDLE))
@@ -91,11 +92,12 @@ def pipelined(
         .process(ChangeElements(_fields(changes, "changes", needed)), output_type=ELEMENT)
         .name(f"{uid}-changes")
         .uid(f"{uid}-changes")
+        .set_parallelism(_parallelism(changes))
         .assign_timestamps_and_watermarks(silent)
         .uid(f"{uid}-silent")
     )
     tag = OutputTag(f"{uid}-reports", type_of(_REPORTED))
-    keyed = data.union(changed).key_by(_space_of, key_type=Types.STRING())
+    keyed = keyed_by_first(data.union(changed), BYTES, Types.STRING())
     result = keyed.process(PipelineFunction(settings, tag), output_type=type_of(_UPDATED)).name(uid)
     result.uid(uid_in_mode(keyed, uid))
     result.set_max_parallelism(KEY_GROUPS)
@@ -161,10 +163,10 @@ class PipelineFunction(KeyedProcessFunction):
         metrics = context.get_metrics_group().add_group("windrow")
         self.emitted, self.reported = metrics.counter("emitted"), metrics.counter("reported")
 
-    def process_element(self, element: Row, context: KeyedProcessFunction.Context) -> Iterable[Any]:
+    def process_element(self, element: bytes, context: KeyedProcessFunction.Context) -> Iterable[Any]:
         """Called for each element: run it, or log it until the watermark passes it."""
         clock = context.timer_service()
-        entry = MET.pack(from_flink(clock.current_watermark())) + bytes(element[1])
+        entry = MET.pack(from_flink(clock.current_watermark())) + bytes(element)
         if self.settings.order == "arrival":
             yield from self._fed(current_key(context), [entry], clock)
             return
@@ -203,8 +205,9 @@ class PipelineFunction(KeyedProcessFunction):
                 yield self.tag, Row(*(row[name] for name in _REPORTED.names))
 
 
-def _space_of(element: Row) -> str:
-    return str(element[0])
+def _parallelism(stream: DataStream) -> int:
+    """That of a stream. A step that has another one would mix up the order in which its elements come."""
+    return int(stream._j_data_stream.getParallelism())
 
 
 def _entry(*values: Any) -> bytes:

@@ -59,18 +59,18 @@ def timed(
     uid: str,
     *,
     alone: bool = False,
-    single: bool = False,
+    parallelism: int | None = None,
 ) -> DataStream:
     """Apply a step. With ``disorder`` it gives pairs of an element and its time in milliseconds; watermarks are made from these.
 
     PyFlink would extract the time in a step of its own, which is one more crossing for every element. ``alone`` keeps the
-    step out of chains. A ``single`` task keeps the elements in their order.
+    step out of chains. With a ``parallelism`` of 1, or that of the stream itself, elements keep their order.
     """
     jvm = get_gateway().jvm
     if disorder is None:
         name = jvm.org.apache.flink.python.util.PythonConfigUtil.STREAM_KEY_BY_MAP_OPERATOR_NAME
         made = stream.process(step, output_type=output).name(name).uid(f"{uid}-key")
-        made = made.set_parallelism(1) if single else made
+        made = made if parallelism is None else made.set_parallelism(parallelism)
         return own_thread(made) if alone else made
     wait = durations.parse(disorder, name="disorder")
     if wait < 0:
@@ -80,7 +80,7 @@ def timed(
         .name(f"{uid}-key")
         .uid(f"{uid}-key")
     )
-    pairs = pairs.set_parallelism(1) if single else pairs
+    pairs = pairs if parallelism is None else pairs.set_parallelism(parallelism)
     pairs = own_thread(pairs) if alone else pairs
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(FlinkDuration.of_millis(-(-wait // 1000)))
     python = jvm.org.apache.flink.streaming.api.functions.python.eventtime
@@ -89,13 +89,16 @@ def timed(
     j_plain = j_timed.map(python.RemoveTimestampMapFunction(), output.get_java_type_info()).uid(
         f"{uid}-timed"
     )
-    return DataStream(j_plain.setParallelism(1) if single else j_plain)
+    return DataStream(j_plain if parallelism is None else j_plain.setParallelism(parallelism))
 
 
-def keyed_by_first(stream: DataStream, element: TypeInformation) -> KeyedStream:
-    """Rows of (key, element), partitioned by the key inside the JVM."""
+def keyed_by_first(
+    stream: DataStream, element: TypeInformation, key: TypeInformation | None = None
+) -> KeyedStream:
+    """Rows of (key, element), partitioned by the key inside the JVM; the key is an INT unless another type is given."""
     selector = get_gateway().jvm.KeyByKeySelector()
-    j_keyed = stream._j_data_stream.keyBy(selector, Types.ROW([Types.INT()]).get_java_type_info())
+    row = Types.ROW([Types.INT() if key is None else key])
+    j_keyed = stream._j_data_stream.keyBy(selector, row.get_java_type_info())
     return KeyedStream(j_keyed, element, stream)
 
 

@@ -85,7 +85,7 @@ class Feed:
             NumberSequenceSource(0, 1 << 62), WatermarkStrategy.no_watermarks(), "ticks", Types.LONG()
         ).set_parallelism(1)
         step = ReadFeed(str(self.folder), packer)
-        return timed(ticks, step, PACKED, self.disorder, "windrow-feed", single=True)
+        return timed(ticks, step, PACKED, self.disorder, "windrow-feed", parallelism=1)
 
     def in_order(self, windows: DataStream, rows: DataStream) -> DataStream:
         """The packed windows that were made of the rows, in the order of every result."""
