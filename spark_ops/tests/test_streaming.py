@@ -29,8 +29,6 @@ class Files:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
-        for first in range(0, 400, 200):
-            self.add(spark.sql(FILES.format(first=first, last=first + 200)))
 
     def add(self, rows: DataFrame) -> None:
         rows.coalesce(1).write.mode("append").parquet(str(self.folder / "rows"))
@@ -67,7 +65,10 @@ class Files:
 
 @pytest.fixture(scope="module")
 def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Files]:
-    yield Files(spark, tmp_path_factory.mktemp("stream"))
+    found = Files(spark, tmp_path_factory.mktemp("stream"))
+    for first in range(0, 400, 200):
+        found.add(spark.sql(FILES.format(first=first, last=first + 200)))
+    yield found
 
 
 def on_time(rows: DataFrame) -> pa.Table:
@@ -108,6 +109,42 @@ def test_a_stream_and_what_remains_are_the_answer(files: Files) -> None:
     assert sum(each.windows or 0 for each in metrics) == finished.num_rows
     assert sum(each.late_rows or 0 for each in metrics) == 1
     assert sum(each.freezes or 0 for each in metrics) > sum(each.thaws or 0 for each in metrics) > 0
+
+
+REPORTS = """
+    select concat('plug ', plug) as plug, timestamp_micros(1700000000000000 + id) as ts, plug / 8.0D as load, id
+    from values {rows} as reports(plug, id)
+"""
+
+
+def test_keys_are_frozen_emit_and_thaw_across_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    """Ten plugs, of which plug 0 goes on and plug 1 comes back. They share a bucket, so the figures of each micro-batch are known."""
+    aggregates = {"peak": wr.Max("load"), "n": wr.Count(), "first": wr.First("id")}
+    query = wr.Query("plug", window=TIME, aggregates=aggregates)
+    all_plugs = [(plug, second * 1_000_000 + plug) for second in range(2) for plug in range(10)]
+    files, figures = Files(spark, tmp_path), []
+    lives = [
+        [[*all_plugs, (0, 6_000_000)], [(0, 9_000_000)]],
+        [[(0, 10_000_000), (1, 10_000_001), (0, 14_000_000)]],
+    ]
+    for batches in lives:
+        for reports in batches:
+            files.add(spark.sql(REPORTS.format(rows=", ".join(map(str, reports)))))
+        frozen = windowed(files.stream(), query, buckets=1, idle=wr.Idle("2s", cohort=1))
+        metrics = [next(iter(each["observedMetrics"].values())) for each in files.run(frozen, "frozen")]
+        figures.append([(each.cold_keys, each.freezes, each.thaws, each.windows) for each in metrics])
+    # Cold keys, freezes, thaws and windows at the watermarks 4 s and 7 s; after the restart again 7 s, then 12 s, when
+    # plug 1 thaws, plug 0 is frozen, and the last windows of the other plugs have ended.
+    assert figures == [
+        [(0, 0, 0, 0), (10, 10, 0, 40), (9, 0, 1, 30)],
+        [(9, 0, 0, 0), (1, 1, 1, 42)],
+    ]
+    data = files.rows().orderBy("ts").toArrow()
+    expected, bound = wr.aggregate(data, query), query.bind(data.schema)  # without idle
+    windows = files.written("frozen").toArrow().cast(expected.schema)
+    assert bound.sort(windows).equals(final(expected, data))
+    rest = remaining(files.stream(), query, files.checkpoint("frozen")).toArrow().cast(expected.schema)
+    assert bound.sort(pa.concat_tables([windows, rest])).equals(expected)
 
 
 def test_all_windows_stream(files: Files) -> None:
