@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from pyflink.common import Row
@@ -130,3 +131,47 @@ class OneKey(MapFunction):  # type: ignore[misc]
 
     def map(self, number: int) -> Row:
         return Row("a", number * 1000, float(number * 31 % 97))
+
+
+class Silent(MapFunction):  # type: ignore[misc]
+    """Rows of nine plugs, 10 ms apart: plug 0 reports always, the others in turns, so each is silent for almost three seconds.
+
+    A row waits for a while, if the windows of a second before it are not yet in the file ``windows``. It cannot wait for them
+    forever: the same thread sends watermarks and checkpoints, between two rows. From the middle on rows come slowly, until there
+    is a checkpoint; then it fails, once. The rows of the last part wait for the file ``end``.
+    """
+
+    ROWS, MIDDLE, LAST = 960, 480, 800
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.reached = 0
+        self.known: set[Path] | None = None
+
+    @staticmethod
+    def row(number: int) -> tuple[str, int, float]:
+        plug = 0 if number % 4 == 0 else 1 + number // 40 % 8
+        return f"plug {plug}", number * 10_000, float(number * 37 % 101) / 8
+
+    def map(self, number: int) -> Row:
+        folder = Path(self.folder)
+        deadline = time.monotonic() + (0.5 if number < self.LAST else 300)
+        time.sleep(0.002)
+        while not self._may_come(number, folder) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if number >= self.MIDDLE and not (folder / "failed").exists():
+            time.sleep(0.1)
+            found = set(folder.glob("checkpoints/*/chk-*/_metadata"))
+            self.known = found if self.known is None else self.known
+            if found - self.known:
+                (folder / "failed").touch()
+                raise RuntimeError("a failure that happens once")
+        return Row(*self.row(number))
+
+    def _may_come(self, number: int, folder: Path) -> bool:
+        if number >= self.LAST:
+            return (folder / "end").exists()
+        if number * 10_000 > self.reached + 1_000_000 and (folder / "windows").exists():
+            lines = (folder / "windows").read_text().splitlines()
+            self.reached = max(int(line.split(", ")[2]) for line in lines) if lines else 0
+        return number * 10_000 <= self.reached + 1_000_000

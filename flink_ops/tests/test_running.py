@@ -2,7 +2,9 @@
 
 import json
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import owned
 import pyarrow as pa
 import pytest
 from cluster import free_port
+from job import Write
 from pyflink.common import Types, WatermarkStrategy
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
@@ -21,7 +24,8 @@ from test_windowed import TYPE, in_order, shuffled, table
 import windrow as wr
 from windrow.testing import oracle
 from windrow_flink import FPBA, PACKED, environment, pack, unpack, windowed, windowed_packed
-from windrow_flink.function import LOG
+from windrow_flink import stream as stream_module
+from windrow_flink.function import LOG, Wiring
 
 PATIENCE = 300
 """How many seconds a job may take on a machine that is busy otherwise."""
@@ -32,6 +36,26 @@ def made(flink: StreamExecutionEnvironment, rows: int, by: Any) -> Any:
     numbers = NumberSequenceSource(0, rows - 1)
     source = flink.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
     return source.set_parallelism(1).map(by, output_type=ROW).set_parallelism(1)
+
+
+def metrics(port: int, job: Any, operators: Iterable[str]) -> dict[str, dict[str, float]]:
+    """What the operators of a job show now; nothing if they are not up yet, or too busy to answer."""
+
+    def ask(path: str) -> Any:
+        with urlopen(f"http://127.0.0.1:{port}/jobs/{job.get_job_id()}{path}", timeout=30) as answer:
+            return json.load(answer)
+
+    found: dict[str, dict[str, float]] = {name: {} for name in operators}
+    with suppress(OSError, HTTPException, ValueError, KeyError):
+        for vertex in ask("")["vertices"]:
+            if vertex["name"] in found:
+                path = f"/vertices/{vertex['id']}/subtasks/metrics"
+                names = [each["id"] for each in ask(path) if ".windrow." in each["id"]]
+                values = ask(f"{path}?get={','.join(names)}") if names else []
+                sums = {each["id"].rsplit(".", 1)[1]: each["sum"] for each in values if "sum" in each}
+                found[vertex["name"]] = sums
+        return found
+    return {}
 
 
 def test_metrics_count_windows_late_rows_state_and_lcs_tasks(tmp_path: Path) -> None:
@@ -59,27 +83,11 @@ def test_metrics_count_windows_late_rows_state_and_lcs_tasks(tmp_path: Path) -> 
     passed = {"timed": {"windows": 3}, "fpba": {"windows": 3_009 - 999}}
     expected = {"timed": {"windows": 3, "late_rows": 10}, "fpba": {"late_rows": 10}}
 
-    def ask(path: str) -> Any:
-        with urlopen(f"http://127.0.0.1:{port}/jobs/{job.get_job_id()}{path}", timeout=30) as answer:
-            return json.load(answer)
-
-    def metrics() -> dict[str, dict[str, float]]:
-        found: dict[str, dict[str, float]] = {name: {} for name in results}
-        for vertex in ask("")["vertices"]:
-            if vertex["name"] in results:
-                path = f"/vertices/{vertex['id']}/subtasks/metrics"
-                names = [each["id"] for each in ask(path) if ".windrow." in each["id"]]
-                values = ask(f"{path}?get={','.join(names)}") if names else []
-                sums = {each["id"].rsplit(".", 1)[1]: each["sum"] for each in values if "sum" in each}
-                found[vertex["name"]] = sums
-        return found
-
     def wait_for(least: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
         """The metrics, as soon as they have reached these, or when the time is over."""
         deadline, shown = time.monotonic() + PATIENCE, {name: {} for name in results}
         while time.monotonic() < deadline and not ended.done():
-            with suppress(OSError, HTTPException, ValueError, KeyError):  # not up yet, or too busy to answer
-                shown = metrics()
+            shown = metrics(port, job, results) or shown
             if all(shown[name].get(key, 0) >= value for name in least for key, value in least[name].items()):
                 break
             time.sleep(0.3)
@@ -96,6 +104,40 @@ def test_metrics_count_windows_late_rows_state_and_lcs_tasks(tmp_path: Path) -> 
         assert 0 < shown[name]["state_bytes"] < 8 << 20, shown
     assert rows - 31 - 1000 < shown["fpba"]["windows"] <= rows - 10 - 999, shown
     assert shown["fpba"]["lcs_tasks"] >= 1 and shown["timed"]["lcs_tasks"] == 0, shown
+
+
+def test_keys_are_frozen_emit_and_thaw_across_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cold blocks are in the checkpoint that the job goes on from, because pages are written after a few rows."""
+    monkeypatch.setattr(stream_module, "Wiring", partial(Wiring, log=1 << 10))
+    port, failed = free_port(), tmp_path / "failed"
+    settings = {"rest.bind-port": str(port), "metrics.fetcher.update-interval": "200"}
+    settings["pipeline.auto-watermark-interval"] = "10 ms"
+    flink = environment(checkpoints=tmp_path / "checkpoints", every="200ms", settings=settings)
+    aggregates = {"n": wr.Count(), "peak": wr.Max("load"), "first": wr.First("load")}
+    query = wr.Query(by="plug", window=wr.TimeWindow("3s", "200ms"), aggregates=aggregates)
+    rows = made(flink, owned.Silent.ROWS, owned.Silent(str(tmp_path)))
+    found = windowed(rows, query, disorder=0, buckets=1, idle=wr.Idle("500ms", cohort=1), uid="frozen")
+    written = found.map(Write(str(tmp_path / "windows")), output_type=Types.INT())
+    discard = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
+    written._j_data_stream.sinkTo(discard)
+    job = flink.execute_async()
+    ended, deadline = job.get_job_execution_result(), time.monotonic() + PATIENCE
+    shown: dict[str, float] = {}
+    while time.monotonic() < deadline and not ended.done():
+        since_failure = failed.exists()
+        shown = metrics(port, job, ["frozen"]).get("frozen", {})
+        if since_failure and min(shown.get(each, 0) for each in ("cold_keys", "freezes", "thaws")) > 0:
+            break
+        time.sleep(0.2)
+    (tmp_path / "end").touch()
+    ended.result()
+    assert failed.exists() and shown["cold_keys"] > 0 and shown["freezes"] > 0 and shown["thaws"] > 0, shown
+    columns = zip(*map(owned.Silent.row, range(owned.Silent.ROWS)), strict=True)
+    data = pa.table(dict(zip(ROW.get_field_names(), map(list, columns), strict=True)))
+    expected = {repr(list(window.values())) for window in oracle.evaluate(data, query).to_pylist()}
+    assert set((tmp_path / "windows").read_text().splitlines()) == expected
 
 
 @pytest.mark.parametrize("mode", ["process", "thread"])
