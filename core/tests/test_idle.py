@@ -16,6 +16,8 @@ from windrow import errors
 from windrow.columns.encoding import encode_value
 from windrow.operator import row_store, shrinking
 from windrow.operator.auto_idle import AutoIdle, Costs
+from windrow.storage import snapshot
+from windrow.storage.codec import compress, decompress
 from windrow.storage.cold_block import CODECS, LARGEST, Codec, pack, unpack
 from windrow.storage.pages import MemoryPages
 from windrow.storage.scrub import scrub
@@ -340,6 +342,28 @@ def test_a_store_goes_on_after_crashes_between_freeze_and_commit(name: str) -> N
     assert (freezes > 3) != (name in {*HOT, "whole", "holistic", "sessions"})  # Median keeps rows
     report = scrub(store)
     assert not report.damaged and not report.unneeded
+
+
+@pytest.mark.parametrize("idle", [None, wr.Idle("0s", cohort=1)])
+def test_a_reader_of_an_earlier_version_refuses_a_store(idle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would give out windows again, whose leaf was not written since, and know nothing of cold blocks."""
+    data, asked, store = rows(9, 60).slice(0, 15), query("time"), MemoryPages()
+    operator = wr.Operator.open(asked, data.schema, store, compiled=False, idle=idle)
+    operator.process(data)
+    operator.commit()
+    operator.advance(100 * SECOND)
+    operator.commit()
+    versions = {name: int.from_bytes(decompress(page)[8:10], "little") for name, page in store.held.items()}
+    assert {name for name, version in versions.items() if version > 1} == {"header"}
+    assert any(name.startswith("cold.") for name in versions) == (idle is not None)
+    snapshot_of_it = operator.snapshot()
+    for known, latest in ((2, 3), (1, 2)):
+        monkeypatch.setattr(snapshot, "VERSION", known)
+        page = decompress(store.held["header"])
+        store.held["header"] = compress(page[:8] + latest.to_bytes(2, "little") + page[10:])
+        with pytest.raises(errors.FormatTooNew, match=f"version {latest}.*up to {known}; upgrade windrow"):
+            wr.Operator.open(asked, data.schema, store, compiled=False)
+    wr.Operator.restore(asked, snapshot_of_it, compiled=False)
 
 
 def test_idle_keys_cost_a_commit_nothing() -> None:

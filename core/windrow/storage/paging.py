@@ -303,7 +303,8 @@ class Paging:
 
     def written(self, name: str, image: Mapping[str, Any]) -> bytes:
         """An image as the bytes of the page of this name."""
-        return compress(snapshot.write({**image, "name": name}, self.fingerprint))
+        version = snapshot.CATCHING_UP if name == HEADER else snapshot.FIRST
+        return compress(snapshot.write({**image, "name": name}, self.fingerprint, version=version))
 
     def _read(self, found: Mapping[str, bytes], name: str) -> dict[str, Any]:
         if name not in found:

@@ -5,10 +5,10 @@
     8 bytes   b"windrow" and a zero byte
     2 bytes   format version, little-endian
     8 bytes   length of the body
-    4 bytes   CRC-32 of the body
+    4 bytes   CRC-32 of the body; from version 2 on, it begins with the version
     body      one tagged value (windrow.columns.encoding): a dict from names to numbers, text, bytes, lists
 
-Nothing in it is ever executed: bytes from a store are data. Equal states give equal bytes. Version 1 is
+Nothing in it is ever executed: bytes from a store are data. Equal states give equal bytes. The versions are
 described name by name in the documentation (``docs/snapshot-format.md``).
 
 >>> image = {"query": '{"time": "ts"}', "watermark": 7, "late_rows": 0, "side": []}
@@ -34,14 +34,18 @@ from windrow.query.fingerprint import without_code
 from windrow.storage.validate import check_body
 
 MAGIC = b"windrow\0"
-VERSION = 1
+VERSION = 2
+"""The latest version, up to which bytes are read."""
+FIRST, CATCHING_UP = 1, 2
+"""The version of snapshots and pages; and that of the header of a store, which since then may name leaves whose windows
+have yet to catch up with its watermark, and cold blocks. A reader of version 1 would take neither for what it is."""
 _HEAD = struct.Struct("<8sHQI")
 
 
-def write(image: Mapping[str, Any], fingerprint: str) -> bytes:
+def write(image: Mapping[str, Any], fingerprint: str, *, version: int = FIRST) -> bytes:
     """A state as bytes, under the fingerprint of the query that it belongs to."""
     body = encode_value({"fingerprint": str(fingerprint), **dict(sorted(image.items()))})
-    return _HEAD.pack(MAGIC, VERSION, len(body), zlib.crc32(body)) + body
+    return _HEAD.pack(MAGIC, version, len(body), _checksum(body, version)) + body
 
 
 def read(
@@ -66,7 +70,7 @@ def read(
     body = blob[_HEAD.size :]
     if len(body) != length:
         raise CorruptSnapshot(f"the snapshot is cut off: {len(body)} bytes of a body of {length}")
-    if zlib.crc32(body) != checksum:
+    if _checksum(body, version) != checksum:
         raise CorruptSnapshot("the snapshot was changed: its checksum does not match; restore an older one")
     image = decode_value(body)
     if not isinstance(image, dict) or not isinstance(image.get("fingerprint"), str):
@@ -83,6 +87,10 @@ def read(
         )
     check(image)
     return image
+
+
+def _checksum(body: bytes, version: int) -> int:
+    return zlib.crc32(body, 0 if version == FIRST else version)
 
 
 def difference(theirs: str, ours: str) -> str:
