@@ -16,7 +16,6 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ import windrow  # noqa: F401  # whole, before its parts: see the package
 from windrow.errors import ColumnError
 from windrow.kernels.slices.layout import FOREVER
 from windrow.operator.emitter import Emitter
-from windrow.operator.idle import Idle
+from windrow.operator.idle import Idle, IdleFigures
 from windrow.operator.operator import Operator
 from windrow.operator.window_batches import windows_in
 from windrow.query.query import Query
@@ -42,6 +41,9 @@ BATCH = 4096
 """How many rows of a bucket may wait in the log before the operator takes them."""
 LOG = 1 << 18
 """How many bytes of a bucket are logged before its operator writes its pages."""
+LEVELS = ("state_bytes", "cold_keys", "freezes", "thaws")
+"""Metrics that are levels. They are counters that fall, too: a gauge is a function that Flink calls in a thread of its own, and
+two threads in one embedded interpreter crash the JVM."""
 PASSED = struct.Struct("<qq")
 """The watermark up to which windows were given out, and how many entries of the log the operator had seen."""
 
@@ -79,9 +81,19 @@ class Held:
     _asked: int = field(default=FOREVER, init=False)
     _late: int = field(init=False)
     _tasks: int = field(init=False)
+    _shown: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._late, self._tasks = self.operator.late_rows, self.operator.lcs_tasks
+        self._shown = dict.fromkeys(LEVELS, 0)
+
+    def changes(self, *, gone: bool = False) -> dict[str, int]:
+        """What has changed of the levels of this bucket since the last call; all of them fall to zero if it is ``gone``."""
+        idle = self.operator.idle if isinstance(self.operator, Operator) else IdleFigures()
+        levels = (self.pages.size + self.log_bytes, idle.cold_keys, idle.freezes, idle.thaws)
+        before = self._shown
+        self._shown = dict(zip(LEVELS, (0, 0, 0, 0) if gone else levels, strict=True))
+        return {name: level - before[name] for name, level in self._shown.items() if level != before[name]}
 
     def add(self, entry: bytes, rows: int) -> None:
         """An entry with so many rows was logged."""
@@ -194,15 +206,12 @@ class WindowFunction(KeyedProcessFunction):
         self.windows, self.late_rows = metrics.counter("windows"), metrics.counter("late_rows")
         self.rows = metrics.counter("rows")
         self.lcs_tasks = metrics.counter("lcs_tasks")
-        for figure in ("cold_keys", "freezes", "thaws"):
-            metrics.gauge(figure, partial(self._idle, figure))
-        metrics.gauge(
-            "state_bytes", lambda: sum(each.pages.size + each.log_bytes for each in self.held.values())
-        )
+        self.levels = {name: metrics.counter(name) for name in LEVELS}
 
-    def _idle(self, figure: str) -> int:
-        operators = (held.operator for held in self.held.values())
-        return sum(int(getattr(each.idle, figure)) for each in operators if isinstance(each, Operator))
+    def _show(self, held: Held, *, gone: bool = False) -> None:
+        """Let the levels rise and fall by what has changed in a bucket."""
+        for name, change in held.changes(gone=gone).items():
+            self.levels[name].inc(change)
 
     def close(self) -> None:
         """Called when the job ends or fails."""
@@ -271,6 +280,7 @@ class WindowFunction(KeyedProcessFunction):
         if now < held.used + self.wiring.ttl:
             clock.register_processing_time_timer(held.used + self.wiring.ttl)
             return
+        self._show(held, gone=True)
         del self.held[bucket]
         self.log.clear()
         self.passed.clear()
@@ -297,6 +307,7 @@ class WindowFunction(KeyedProcessFunction):
             operator.commit()
             self.log.clear()
             held.log_cleared()
+        self._show(held)
         self.passed.update(PASSED.pack(operator.watermark, held.seen))
         self._ask_to_wake(held, clock)
 

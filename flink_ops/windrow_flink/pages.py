@@ -53,28 +53,31 @@ class BucketPages:
     def __init__(self, states: PageStates) -> None:
         self._states = states
         self._sizes: dict[str, int] = {}
-
-    @property
-    def size(self) -> int:
+        self.size = 0
         """How many bytes are in the pages that were read or written here."""
-        return sum(self._sizes.values())
 
     def get(self, names: Iterable[str]) -> Mapping[str, bytes]:
         pages: dict[str, Any] = {name: self._page(name) for name in names}
         found = {name: bytes(page) for name, page in pages.items() if page is not None}
-        self._sizes.update({name: len(page) for name, page in found.items()})
+        for name, page in found.items():
+            self._resize(name, len(page))
         return found
 
     def commit(self, put: Mapping[str, bytes], delete: Iterable[str]) -> None:
         for name, page in put.items():
-            self._sizes[name] = len(page)
+            self._resize(name, len(page))
             if name == HEADER:
                 self._states.header.update(page)
             else:
                 self._states.pages.put(name, page)
         for name in delete:
-            self._sizes.pop(name, None)
+            self._resize(name, 0)
             self._states.pages.remove(name)
+
+    def _resize(self, name: str, size: int) -> None:
+        self.size += size - self._sizes.pop(name, 0)
+        if size:
+            self._sizes[name] = size
 
     def _page(self, name: str) -> Any:
         return self._states.header.value() if name == HEADER else self._states.pages.get(name)
