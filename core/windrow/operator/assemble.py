@@ -120,8 +120,6 @@ def _parts(bound: BoundQuery, slicer: Slicer, final: FinalAggregation, how: How)
     keys = Keys([schema.field(name) for name in query.by], compiled=how.compiled)
     paging = None if how.pages is None else Paging(how.pages, query.fingerprint)
     hot = "idle is not given" if how.idle is None else why_hot(query)
-    if paging is not None and any(bound.whole(name, compiled=False) is not None for name in bound.monoids):
-        hot = hot or "the state is in a store, which has the rows of whole windows in pages of its own"
     # what another D has frozen in a store is read whatever the D is now
     needs = not hot or (paging is not None and how.idle is None and not why_hot(query))
     cold = _cold(query, slicer, how.idle, how.compiled) if needs else None

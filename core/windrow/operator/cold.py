@@ -24,7 +24,7 @@ from windrow.kernels.slices.layout import FOREVER, NONE
 from windrow.kernels.specialise import specialise
 from windrow.operator.auto_idle import AutoIdle
 from windrow.operator.cards import Cards, Futures
-from windrow.operator.cold_pages import ReadPage, listed, page_name, page_of, still_cold
+from windrow.operator.cold_pages import ReadPage, foresees, listed, page_name, page_of, still_cold
 from windrow.operator.freezing import catch_up, folded, future, keeps_rows, nbytes, rebuild, take_out, weight
 from windrow.operator.frozen import columns_of, load_columns
 from windrow.operator.idle import Idle, IdleFigures
@@ -304,7 +304,8 @@ class ColdKeys:
     def load(
         self, table: SliceTable, blocks: list[tuple[int, bytes]], pages: Iterator[dict[str, Any]]
     ) -> None:
-        """Load the blocks that a header names. Their slices are not read before a row thaws them."""
+        """Load the blocks that a header names. Their slices are not read before a row thaws them. The rows of
+        whole windows of other keys may still be missing."""
         for (number, left), image in zip(blocks, pages, strict=True):
             name = page_name(number)
             page = ReadPage(image, table, name)
@@ -326,7 +327,6 @@ class ColdKeys:
             for each, values in page.counters.items():
                 table.slicer.counter(each)[..., keys] = values[..., cold]
         self._look_ahead(table)
-        self.slide(table, table.keys.order, table.slid)  # those windows have come out before
 
     # Figures.
 
@@ -348,6 +348,9 @@ class ColdKeys:
     def started(self, table: SliceTable, watermark: int) -> None:
         """State was loaded: when its keys had their last row is not known, so they count as just seen."""
         self._grow(table.key_room)
+        if not foresees(table):
+            self.thaw(table, np.flatnonzero(self.of != NONE))
+        self.slide(table, table.keys.order, table.slid)  # those windows have come out before
         self.last[(table.slices.held > 0) | (self.of != NONE)] = watermark
         self._next = -FOREVER
 

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from windrow.aggregates.extent import Positions
 from windrow.columns.encoding import decode_value, encode_value
 from windrow.errors import CorruptSnapshot
 from windrow.kernels.slices.layout import FOREVER, Results
 from windrow.operator.cards import COLUMNS
+from windrow.operator.extents import ExtentState
 from windrow.operator.plan import Due, Ints
 from windrow.storage.cold_block import Codec, pack, unpack
 from windrow.storage.validate import MOST, check_keys, check_number, numbers, to_bytes
@@ -66,8 +68,16 @@ class ReadPage:
         table.ensure_keys()
         if len(np.unique(self.keys)) < count:
             raise CorruptSnapshot(f"{name}: a key is in the block twice")
-        self.due = _unpacked(image["cards"], table, self.keys, name) if image["cards"] else None
+        cards = image["cards"] if foresees(table) else b""
+        self.due = _unpacked(cards, table, self.keys, name) if cards else None
         self.counters = counters
+
+
+def foresees(table: SliceTable) -> bool:
+    """Whether results of windows are computed here, and so can be known in advance. If not, positions of rows are sent
+    to workers, and a cold key that is read from a store thaws."""
+    wholes = [state.whole for state in table.aggregates if isinstance(state, ExtentState)]
+    return not any(isinstance(whole, Positions) for whole in wholes)
 
 
 def listed(blocks: dict[int, Any], of: Any) -> list[tuple[int, bytes]]:

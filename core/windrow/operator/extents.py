@@ -87,7 +87,7 @@ class ExtentState(AggregateState):
         self._check(keys, lo, hi)
         shift = self.rows.shift[keys]
         windows = Extents(self.rows.columns, (lo + shift)[order], (hi + shift)[order])
-        results = Results(_room(count, self.whole.dtype), np.zeros(count, np.bool_))
+        results = self.room(count)
         try:
             self.workers.compute(self.whole, windows, results)
         except FunctionFailed as failed:
@@ -98,6 +98,9 @@ class ExtentState(AggregateState):
         placed = Results(np.empty_like(results.out), np.empty_like(results.ok))
         placed.out[order], placed.ok[order] = results
         return placed
+
+    def room(self, count: int) -> Results:
+        return Results(_room(count, self.whole.dtype), np.zeros(count, np.bool_))
 
     def written(self, slots: Ints, lengths: Ints | None) -> tuple[Any, ...]:
         lo, hi = super().written(slots, lengths)

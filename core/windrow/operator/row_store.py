@@ -41,6 +41,8 @@ class RowStore:
         """For each key: the first position that is stored, and the one after the last; UNBORN if it has had no row."""
         self.shift = np.zeros(0, np.int64)
         """For each key: what to add to a position to get its index in the columns."""
+        self.returned = np.zeros(0, np.bool_)
+        """For each key: whether its rows were taken out and came back since :meth:`committed`."""
         self._room = np.zeros(0, np.int64)
         self._used = 0
         """The columns are used up to here."""
@@ -54,6 +56,7 @@ class RowStore:
         self.begin = np.pad(self.begin, more, constant_values=UNBORN)
         self.end = np.pad(self.end, more, constant_values=UNBORN)
         self.shift, self._room = np.pad(self.shift, more), np.pad(self._room, more)
+        self.returned = np.pad(self.returned, more)
 
     def make_room(self, of_rows: Ints, needed: Callable[[Ints], Ints]) -> None:
         """Make room for rows of these keys, one entry for each row, grouped by key.
@@ -125,6 +128,7 @@ class RowStore:
         """These keys have no rows that a window needs; their numbers may be given to other keys."""
         self.begin[keys] = self.end[keys] = UNBORN
         self._room[keys] = 0
+        self.returned[keys] = False
 
     def shrink(self, needed: Callable[[Ints], Ints]) -> None:
         """Give back room, if the rows need but a small part of it."""
@@ -141,6 +145,7 @@ class RowStore:
         """Leave the rows of these keys behind; they go on with the same positions."""
         self.begin[keys] = self.end[keys]
         self._room[keys] = 0
+        self.returned[keys] = False
 
     def put_back(
         self,
@@ -157,6 +162,12 @@ class RowStore:
         for column, new in zip(self.columns, values, strict=True):
             column[places] = new
         self.end[keys] = begins + counts
+        self.returned[keys] = True
+        self._positions = max(self._positions, int(self.end[keys].max(initial=0)))
+
+    def committed(self) -> None:
+        """All rows are in a store."""
+        self.returned[:] = False
 
     @property
     def nbytes(self) -> int:

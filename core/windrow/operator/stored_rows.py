@@ -2,6 +2,9 @@
 
 A row is written once, in a page with all rows that came since the last commit, and never again, until many small
 pages are gathered into one. A page goes when windows need none of its rows any more.
+
+The rows of a frozen key are in its cold block. When it thaws, they are written again; then they may also be in an
+earlier page that other keys need. A position of a key stands for one row only, so either copy is as good.
 """
 
 from __future__ import annotations
@@ -75,6 +78,7 @@ class StoredRows:
         self._gone = []
         for state in self.states.values():
             self._written[state.name] = state.rows.end.copy()
+            state.rows.committed()
 
     def load(self, entries: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Load what :meth:`images` or :meth:`pages` gave, after the slices of their keys."""
@@ -103,6 +107,7 @@ class StoredRows:
             pages.clear()
             self._written[state.name] = np.zeros(0, np.int64)
         written = np.pad(self._written[state.name], (0, len(rows.end) - len(self._written[state.name])))
+        written = np.where(rows.returned, 0, written)
         keys = np.flatnonzero(rows.end > written)
         begins = np.maximum(written[keys], self._needed(state, keys))
         some = rows.end[keys] > begins
@@ -163,7 +168,7 @@ class _Piece(NamedTuple):
 
 
 def _fill(state: ExtentState, pieces: list[_Piece], table: SliceTable) -> None:
-    """Put the rows of all pieces into the row store, those of each key by position."""
+    """Put the rows of all pieces into the row store, those of each key by position. Pages may have a row twice."""
     pieces = [piece for piece in pieces if len(piece.counts)]
     if not pieces:
         return
@@ -172,6 +177,9 @@ def _fill(state: ExtentState, pieces: list[_Piece], table: SliceTable) -> None:
     state.rows.expect(keys, positions)
     wanted = positions >= state.needed(table.slices, keys)
     order = np.flatnonzero(wanted)[np.lexsort((positions[wanted], keys[wanted]))]
+    if table.paging is not None:
+        again = (keys[order[1:]] == keys[order[:-1]]) & (positions[order[1:]] == positions[order[:-1]])
+        order = order[np.append(True, ~again)[: len(order)]]
     values = [
         np.concatenate(columns)[order] for columns in zip(*(piece.values for piece in pieces), strict=True)
     ]

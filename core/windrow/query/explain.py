@@ -208,8 +208,6 @@ def why_hot(query: Query) -> str:
         return "early results read every window of every key"
     if query.within is not None:
         return "within= keeps the leaves of every key few"
-    if query.within is not None:
-        return "slices are merged whenever windows slide"
     if isinstance(query.windows[0][1], PolicyWindow):
         return "a policy window keeps a structure of its own for every key"
     if query.algorithm not in ("auto", "PBA"):
