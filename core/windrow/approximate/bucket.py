@@ -52,18 +52,18 @@ class Bucket:
     """Rows with nulls count too."""
 
 
-def kind_of(aggregate: Aggregate, types: Sequence[pa.DataType]) -> int:
-    """How the error of an aggregate is bounded: by its value, or by the number of rows (ROWS)."""
+def kind_of(aggregate: Aggregate | Monoid, types: Sequence[pa.DataType]) -> int:
+    """How the error of an aggregate is bounded: by its value, or by the number of rows (ROWS), as for any monoid by itself."""
     if type(aggregate) is Count:
         return COUNT
     numeric = bool(types) and (
         pa.types.is_integer(types[0]) or pa.types.is_floating(types[0]) or pa.types.is_boolean(types[0])
     )
-    kinds: dict[type[Aggregate], int] = {Sum: TOTAL, Mean: AVERAGE, Max: EXTREME, Min: EXTREME}
+    kinds: dict[type, int] = {Sum: TOTAL, Mean: AVERAGE, Max: EXTREME, Min: EXTREME}
     return kinds.get(type(aggregate), ROWS) if numeric else ROWS
 
 
-def bucket_of(name: str, aggregate: Aggregate, monoid: Monoid) -> Bucket:
+def bucket_of(name: str, aggregate: Aggregate | Monoid, monoid: Monoid) -> Bucket:
     """What buckets have to know of an aggregate, which is bound to this monoid."""
     types = monoid.inputs
     kind = kind_of(aggregate, types)
@@ -77,7 +77,7 @@ def bucket_of(name: str, aggregate: Aggregate, monoid: Monoid) -> Bucket:
     )
 
 
-def _monoid(name: str, aggregate: Aggregate, types: Sequence[pa.DataType], kind: int) -> Monoid:
+def _monoid(name: str, aggregate: Aggregate | Monoid, types: Sequence[pa.DataType], kind: int) -> Monoid:
     add: Any = {COUNT: _add_row, ROWS: _add_row, EXTREME: _add_larger}.get(kind, _add_value)
     if type(aggregate) is Min:
         add = _add_smaller

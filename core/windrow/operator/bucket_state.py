@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.approximate.bucket import Bucket
+from windrow.approximate.estimate import BOUNDS, with_error
 from windrow.columns import arrow
 from windrow.errors import BoundWarning, QueryError
 from windrow.kernels.partials import slots
 from windrow.kernels.slices import bounds
-from windrow.kernels.slices.bucket_layout import NULL, NUMBER, ROWS, SURE, UNKNOWN, Bounds
+from windrow.kernels.slices.bucket_layout import ROWS, Bounds
 from windrow.kernels.slices.layout import DueWindows, Results, RowOrder, Slices
 from windrow.kernels.specialise import specialise
 from windrow.operator.partials import AggregateState, FinalAggregation
@@ -24,10 +25,6 @@ from windrow.query.bound import BoundQuery
 
 if TYPE_CHECKING:
     from windrow.operator.slices import SliceTable
-
-ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
-"""How much a sum or a mean of floats is rounded at the most, as a share of itself."""
-BOUNDS = {"low": np.float64, "high": np.float64, "missing": np.int64, "inside": np.bool_, "state": np.int8}
 
 
 class BucketState(AggregateState):
@@ -93,7 +90,7 @@ class BucketAggregation(FinalAggregation):
             state = states[f"{name}_error"]
             assert isinstance(state, BucketState)
             known = state.bounds(table, due, count, counting=self.counting, sampling=self.sampling)
-            results, error = _with_error(bucket, results, known)
+            results, error = with_error(bucket, results, known)
             found[name], found[f"{name}_error"] = results, Results(error, np.ones(count, dtype=np.bool_))
             exceeded |= self._exceeds(bucket, results.out, error, known)
         self._tell(int(due.repeat[:count][exceeded].sum()))
@@ -121,43 +118,3 @@ class BucketAggregation(FinalAggregation):
             nearest = np.maximum(np.maximum(known.low, -known.high), 0.0)
             return known.inside & (error > within.relative * (1.0 + 1e-9) * nearest + 1e-300)
         return np.zeros(len(error), dtype=np.bool_)
-
-
-def _with_error(bucket: Bucket, results: Results, known: Bounds) -> tuple[Results, Any]:
-    """Results in the middle of their bounds, and how far the true ones may be away."""
-    error = np.zeros(len(known.low))
-    inside = np.flatnonzero(known.inside)
-    if not len(inside):
-        return results, error
-    if bucket.kind == ROWS:
-        error[inside] = known.missing[inside]
-        return results, error
-    state, low, high = known.state[inside], known.low[inside], known.high[inside]
-    if bucket.negated:
-        low, high = -high, -low
-        known.low[inside], known.high[inside] = low, high
-    value, off = _middle(low, high, results.out.dtype)
-    if bucket.rounded:
-        off = np.where(off == 0.0, 0.0, off + ROUNDING * np.maximum(np.abs(low), np.abs(high)))
-    off = np.where(state == SURE, 0.0, np.where(np.isnan(off) | (state == UNKNOWN), np.inf, off))
-    results.out[inside] = value
-    results.ok[inside] = (state == NUMBER) | (state == SURE) | (state == UNKNOWN)
-    error[inside] = np.where(state == NULL, 0.0, off)
-    return results, error
-
-
-def _middle(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The value of a type that is nearest to the middle of two bounds, and the distance of the farther one."""
-    with np.errstate(all="ignore"):
-        middle = np.where(low == high, low, low + (high - low) / 2.0)
-        if dtype.kind in "iu":
-            limits = np.iinfo(dtype)
-            most = np.nextafter(float(limits.max), 0.0) if limits.max > 2**53 else float(limits.max)
-            value = np.clip(np.nan_to_num(np.rint(middle)), float(limits.min), most).astype(dtype)
-        else:
-            value = middle.astype(dtype)
-        near = value.astype(np.float64)
-        off = np.maximum(np.nextafter(high - near, np.inf), np.nextafter(near - low, np.inf))
-        exact = (high - near == near - low) & (high - near == np.rint(high - near)) & (np.abs(high) < 2.0**52)
-        off = np.where(exact & (np.abs(low) < 2.0**52), high - near, off)
-    return value, np.where(low == high, np.where(near == low, 0.0, off), off)

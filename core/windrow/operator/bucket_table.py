@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.approximate.prediction import normal_quantile
+from windrow.approximate.promise import no_rest, promise_of
 from windrow.approximate.within import AtMost
 from windrow.kernels.slices import buckets
-from windrow.kernels.slices.bucket_layout import BLOCKS, Promise, Rest
 from windrow.kernels.slices.layout import FOREVER
 from windrow.kernels.specialise import specialise
 from windrow.operator.bucket_state import BucketAggregation, BucketState
@@ -39,14 +38,11 @@ class BucketTable(SliceTable):
         self.within = within
         self.buckets = specialise(buckets, {}, compiled=self.compiled)
         self.states = [state for state in self.aggregates if isinstance(state, BucketState)]
-        self.promise = _promise(bound, counting=isinstance(self.slicer, CountSlicer))
+        self.promise = promise_of(
+            within, list(bound.buckets.values()), counting=isinstance(self.slicer, CountSlicer)
+        )
         self.most = within.leaves or 0
-        count = len(self.states)
-        self.rest = Rest(
-            low=np.zeros(count), high=np.zeros(count), smallest=np.zeros(count), largest=np.zeros(count),
-            n=np.zeros(count, dtype=np.int64), expected=np.zeros(count), expected_rows=np.zeros(count),
-            maxima=np.zeros(BLOCKS),
-        )  # fmt: skip
+        self.rest = no_rest(len(self.states))
         self.found: list[Due] = []
 
     def settle(self, data: pa.Table, times: Ints, keys: Ints) -> Ints:
@@ -116,28 +112,6 @@ class BucketTable(SliceTable):
             give_back(self, gone[:count])
         if self.paging is not None:
             self.paging.touch(grown.tolist())
-
-
-def _promise(bound: BoundQuery, *, counting: bool) -> Promise:
-    """What the query promises of each aggregate, as the kernel reads it."""
-    within: Any = bound.query.within
-    some = list(bound.buckets.values())
-
-    def each(name: str) -> Any:
-        value = getattr(within, name, None)
-        return np.full(len(some), np.nan if value is None else float(value))
-
-    confidence = getattr(within, "confidence", None) or 0.0
-    return Promise(
-        kind=np.array([bucket.kind for bucket in some], dtype=np.int64),
-        whole=np.array([bucket.whole for bucket in some], dtype=np.bool_),
-        relative=each("relative"),
-        absolute=each("absolute"),
-        rows=each("rows"),
-        counting=counting,
-        confidence=float(confidence),
-        z=normal_quantile(confidence) if confidence else 0.0,
-    )
 
 
 class ApproximateTimeSlicer(TimeSlicer):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from windrow.aggregates.algebra import Monoid
 from windrow.aggregates.whole import WholeWindow
 from windrow.approximate.bucket import Bucket, bucket_of
-from windrow.approximate.within import Within
+from windrow.approximate.promise import check_promise
 from windrow.columns import arrow
 from windrow.columns.text import plain_schema
 from windrow.columns.words import can_be_key
@@ -34,11 +34,9 @@ from windrow.errors import (
     ColumnError,
     DeltaOrderError,
     PropertyError,
-    QueryError,
     WindowError,
 )
 from windrow.expressions.sql import quoted
-from windrow.kernels.slices.bucket_layout import AVERAGE, ROWS
 from windrow.query.inputs import Computed, Inputs, resolve
 from windrow.windows import CountWindow, DeltaWindow, TimeWindow
 from windrow.windows.calendar import Calendar
@@ -238,19 +236,10 @@ def bind(query: Query, schema: pa.Schema, algorithm: type[Algorithm] | None = No
 def _buckets(query: Query, monoids: Mapping[str, Monoid]) -> dict[str, Bucket]:
     """What buckets know of each aggregate; an error if the query promises what cannot be known."""
     buckets = {name: bucket_of(name, query.aggregates[name], monoid) for name, monoid in monoids.items()}
+    assert query.within is not None
+    counting = isinstance(query.window, CountWindow)
     for name, bucket in buckets.items():
-        by_value = isinstance(query.within, Within) and query.within.rows is None
-        if by_value and bucket.kind == ROWS:
-            raise QueryError(
-                f"aggregate {name!r}: the error of {monoids[name].name} over {', '.join(map(str, monoids[name].inputs))} "
-                "has no bound in its value; give Within(rows=…), which bounds the number of missing rows, or AtMost(leaves=…)"
-            )
-        absolute = isinstance(query.within, Within) and query.within.absolute is not None
-        if absolute and bucket.kind == AVERAGE and not isinstance(query.window, CountWindow):
-            raise QueryError(
-                f"aggregate {name!r}: a mean over time windows has no certain absolute error, because later values may be "
-                "of any size; give Within(relative=…), or ask for Sum and Count"
-            )
+        check_promise(name, bucket, monoids[name], query.within, counting=counting)
     return buckets
 
 

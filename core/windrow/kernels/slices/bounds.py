@@ -130,7 +130,7 @@ def tightened(rest, low, high, rows, smallest, largest):
     """Bounds of a mean, with what the values of the missing rows are: it is monotone in how many there are."""
     n = rest[N][0]
     few, many = rows
-    if few < 1:
+    if n + few < 1 or not abs(smallest) + abs(largest) < np.inf:
         return low, high
     below = min(
         down(rest[LOW][0], few * smallest) / (n + few), down(rest[LOW][0], many * smallest) / (n + many)

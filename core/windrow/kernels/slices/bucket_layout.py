@@ -50,6 +50,7 @@ class Promise(NamedTuple):
     absolute: Any  #: the largest error
     rows: Any  #: how many rows may be missing: a share of the window's, or from 1 on a number
     counting: Any  #: slices lie on an axis of row positions, so that the number of rows in a suffix is known
+    searched: Any  #: windows may begin anywhere in a bucket, also at its beginning and at its end
     confidence: Any  #: 0 if nothing may be predicted
     z: Any  #: the normal quantile of the confidence
 

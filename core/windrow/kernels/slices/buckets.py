@@ -149,6 +149,15 @@ def suffixes(part, a, b, kind):
     return least, most
 
 
+def with_all_or_nothing(part, a, b, kind, least, most):
+    """The bounds of suffixes, of the whole bucket of a and b, and of no row."""
+    if kind == EXTREME:
+        return -np.inf, larger(most, larger(part[HIGH][a], part[HIGH][b]))
+    least = smaller(smaller(least, down(part[LOW][a], part[LOW][b])), 0.0)
+    most = larger(larger(most, up(part[HIGH][a], part[HIGH][b])), 0.0)
+    return least, most
+
+
 def suffix_rows(part, a, b):
     """How many rows these suffixes have at the least and at the most."""
     few = min(part[N][b], part[FEW][b])
@@ -158,32 +167,35 @@ def suffix_rows(part, a, b):
     return few, many
 
 
+def unite(part, a, b, kind):
+    """What is known of slot a, which is the next older one, becomes what is known of the bucket of a and b."""
+    least, most = suffixes(part, a, b, kind)
+    few, many = suffix_rows(part, a, b)
+    sample = combined(
+        (part[SAMPLED][a], part[MEAN][a], part[SQUARES][a]),
+        (part[SAMPLED][b], part[MEAN][b], part[SQUARES][b]),
+    )
+    counts = combined(
+        (part[SAMPLED][a], part[ROWS_MEAN][a], part[ROWS_SQUARES][a]),
+        (part[SAMPLED][b], part[ROWS_MEAN][b], part[ROWS_SQUARES][b]),
+    )
+    if kind == EXTREME:
+        low, high = larger(part[LOW][a], part[LOW][b]), larger(part[HIGH][a], part[HIGH][b])
+    else:
+        low, high = down(part[LOW][a], part[LOW][b]), up(part[HIGH][a], part[HIGH][b])
+    part[LOW][a], part[HIGH][a], part[LEAST][a], part[MOST][a] = low, high, least, most
+    part[SMALLEST][a] = smaller(part[SMALLEST][a], part[SMALLEST][b])
+    part[LARGEST][a] = larger(part[LARGEST][a], part[LARGEST][b])
+    part[N][a] += part[N][b]
+    part[FEW][a], part[MANY][a] = few, many
+    part[SAMPLED][a], part[MEAN][a], part[SQUARES][a] = sample
+    part[ROWS_MEAN][a], part[ROWS_SQUARES][a] = counts[1], counts[2]
+
+
 def join(slices, slides, key, a, b, dims, promise):
     """Slice a, which is the next older one, becomes the bucket of a and b. Slot b is not linked any more."""
     for d in range(len(dims)):
-        part = dims[d]
-        kind = promise.kind[d]
-        least, most = suffixes(part, a, b, kind)
-        few, many = suffix_rows(part, a, b)
-        sample = combined(
-            (part[SAMPLED][a], part[MEAN][a], part[SQUARES][a]),
-            (part[SAMPLED][b], part[MEAN][b], part[SQUARES][b]),
-        )
-        counts = combined(
-            (part[SAMPLED][a], part[ROWS_MEAN][a], part[ROWS_SQUARES][a]),
-            (part[SAMPLED][b], part[ROWS_MEAN][b], part[ROWS_SQUARES][b]),
-        )
-        if kind == EXTREME:
-            low, high = larger(part[LOW][a], part[LOW][b]), larger(part[HIGH][a], part[HIGH][b])
-        else:
-            low, high = down(part[LOW][a], part[LOW][b]), up(part[HIGH][a], part[HIGH][b])
-        part[LOW][a], part[HIGH][a], part[LEAST][a], part[MOST][a] = low, high, least, most
-        part[SMALLEST][a] = smaller(part[SMALLEST][a], part[SMALLEST][b])
-        part[LARGEST][a] = larger(part[LARGEST][a], part[LARGEST][b])
-        part[N][a] += part[N][b]
-        part[FEW][a], part[MANY][a] = few, many
-        part[SAMPLED][a], part[MEAN][a], part[SQUARES][a] = sample
-        part[ROWS_MEAN][a], part[ROWS_SQUARES][a] = counts[1], counts[2]
+        unite(dims[d], a, b, promise.kind[d])
     newer = slices.newer[b]
     slices.stop[a] = slices.stop[b]
     slices.newer[a] = newer
@@ -201,6 +213,8 @@ def fits(part, a, b, promise, d, rest, span):
     kind = promise.kind[d]
     few, many = suffix_rows(part, a, b)
     n = part[N][a] + part[N][b]
+    if promise.searched:
+        few, many = 0, n
     known = promise.counting and n == span
     rows = rest.n[d] + few
     if promise.rows[d] > 0.0:
@@ -214,6 +228,8 @@ def fits(part, a, b, promise, d, rest, span):
     if rest.high[d] != rest.high[d]:
         return True  # the result is NaN, whatever the bucket holds
     least, most = suffixes(part, a, b, kind)
+    if promise.searched:
+        least, most = with_all_or_nothing(part, a, b, kind, least, most)
     one_sign = smaller(smaller(part[SMALLEST][a], part[SMALLEST][b]), rest.smallest[d]) >= 0.0
     one_sign = one_sign or larger(larger(part[LARGEST][a], part[LARGEST][b]), rest.largest[d]) <= 0.0
     if kind == AVERAGE:
