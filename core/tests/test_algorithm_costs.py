@@ -76,6 +76,7 @@ PROMISED: list[tuple[str, str, Bound, Bound, Bound]] = [
     ("PBA", "any", lambda n: 3, lambda n: 3, lambda n: (3 * n + 13) / 2),
     ("LMTA", "any", lambda n: 2 * levels(n) + 3, lambda n: 2 * levels(n) + 3, lambda n: 3 * n + 3),
     ("AMTA", "any", lambda n: 5, lambda n: 5 * levels(n) + 5, lambda n: 2 * n + levels(n) + 5),
+    ("A2MTA", "any", lambda n: 5, lambda n: 5 * levels(n) + 5, lambda n: 2 * n + levels(n) + 5),
     ("FiBA", "any", lambda n: 10, lambda n: 10 * levels(n) + 10, lambda n: 6 * n + 11),
 ]
 

@@ -178,6 +178,42 @@ def update(state: Any, position: int, parts: Any, i: int) -> None:
     compute_right_result(state)
 
 
+def extend(state: Any, parts: Any, i: int) -> None:
+    """A partial is combined into the newest one, which has no parent yet: constant time."""
+    meta, forest, _, result = state
+    leaf = at(meta, 0, meta[TAIL] - 1)
+    merge(forest, leaf, forest, leaf, parts, i)
+    if meta[END] == meta[TAIL]:  # one pair of leaves is all there is
+        compute_left_result(state)
+    else:
+        merge(result, R1, result, R1, parts, i)
+
+
+def drop_leaves(state: Any) -> None:
+    """Level eviction: the nodes of level 1 become the leaves. The newest leaves, which have no parent, become one.
+
+    A node that has lost updates is computed anew first, as far up as there are levels.
+    """
+    meta, forest, stack, _ = state
+    head, tail, top = meta[HEAD], meta[TAIL], meta[TOP]
+    for level in range(1, top + 1):
+        if head & ((1 << level) - 1) != 0:
+            raise_pair(meta, forest, level, head >> level)
+    parents, spare = last_of(tail, 1) + 1, len(stack[0]) - 1
+    first = max(2 * parents, head)
+    copy(stack, spare, forest, at(meta, 0, first))
+    for position in range(first + 1, tail):
+        merge(stack, spare, stack, spare, forest, at(meta, 0, position))
+    for level in range(top):
+        for node in range(head >> (level + 1), last_of(tail, level + 1) + 1):
+            copy(forest, at(meta, level, node), forest, at(meta, level + 1, node))
+    meta[HEAD], meta[TAIL], meta[TOP] = head >> 1, max(parents, head >> 1), max(top - 1, 0)
+    if meta[HEAD] < meta[TAIL]:
+        compute_left_result(state)
+        compute_right_result(state)
+    insert(state, stack, spare)
+
+
 def query(state: Any, out: Any, i: int) -> None:
     meta, _, _, result = state
     if meta[HEAD] == meta[TAIL]:

@@ -93,8 +93,7 @@ class Algorithm(ABC):
         return self._taken()
 
     def __len__(self) -> int:
-        meta = self._state[0]
-        return int(meta[TAIL] - meta[HEAD])
+        return self._held()
 
     @property
     def capacity(self) -> int:
@@ -121,6 +120,11 @@ class Algorithm(ABC):
         meta = self._state[0]
         return int(meta[HEAD]), int(meta[TAIL])
 
+    def _held(self) -> int:
+        """How many partials the kernels hold."""
+        meta = self._state[0]
+        return int(meta[TAIL] - meta[HEAD])
+
     def _grow(self) -> None:
         """Double the rings; every position keeps its partial. Called before an insertion for which there is no
         room.
@@ -139,7 +143,7 @@ class Algorithm(ABC):
 
     def _make_room(self) -> None:
         """Called before each insertion: afterwards there is room for one partial."""
-        if len(self) == self.capacity:
+        if self._held() == self.capacity:
             self._grow()
 
     def _evictable(self, n: int) -> bool:
