@@ -336,6 +336,23 @@ def test_a_change_at_a_time_splits_the_stream_there() -> None:
     assert [entry["status"] for entry in space.log()] == ["applied", "applied", "applied", "refused"]
 
 
+def test_a_mistake_in_a_later_change_is_an_error_now() -> None:
+    """Those that wait already count: what one of them adds can be built on, and what it drops cannot."""
+    space = Space("s")
+    space.put(A, by="o")
+    later = Composite("o/f", inputs={"a": "o/a"}, channels={"v": "a.v + 1"})
+    top = Composite("o/g", inputs={"f": "o/f"}, channels={"v": "f.v * 2"})
+    with pytest.raises(PipelineError, match="no stream 'o/f'"):
+        space.put(top, by="o", at=20)
+    with pytest.raises(PermissionDenied, match="'bob' may not put 'o/f'"):
+        space.put(later, by="bob", at=20)
+    space.put(later, by="o", at=10)
+    with pytest.raises(PipelineError, match="no stream 'o/f'"):
+        space.put(top, by="o", at=9)
+    space.put(top, by="o", at=20)
+    assert made(space.push(updates("o/a", (9, 0), (10, 1), (20, 2))), "o/g") == [(20, (6,))]
+
+
 # Changes, owners, rights.
 
 

@@ -36,6 +36,7 @@ from windrow.pipelines.rows import Event
 from windrow.pipelines.runtime import Runtime
 from windrow.pipelines.shape import explained, novelty, sources
 from windrow.pipelines.streams import Source, Stream, owner_of, stream_from_dict
+from windrow.pipelines.trial import try_later
 from windrow.storage.pages import Pages
 
 __all__ = ["Box", "Space", "store_of"]
@@ -110,8 +111,14 @@ class Space:
         self.apply(Change.revoke(name, right, to, by=by, at=_at(at)))
 
     def apply(self, change: Change) -> Emissions:
-        """Apply a change, or keep it until its time; returns what a replay emitted."""
+        """Apply a change, or keep it until its time; returns what a replay emitted.
+
+        One that is kept is refused now if it would be refused at its time, as far as is known.
+        """
         out = Emissions()
+        if change.at is not None:
+            waiting = (row for row in self.runtime.log() if row["status"] == "scheduled")
+            try_later(self.runtime.graph, map(Change.from_row, waiting), change, change.at)
         try:
             self.runtime.change(change, out)
         finally:
