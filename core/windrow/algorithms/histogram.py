@@ -339,7 +339,7 @@ def _in_a_row(count: int) -> tuple[Slices, Slides]:
     """So many slices of one key, as kernels see them."""
     slots = np.arange(count)
     newer, older = np.append(slots[1:], NONE), np.append(NONE, slots[:-1])
-    nothing, none = np.zeros(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int64)
+    nothing, none = np.zeros(0, dtype=np.int64), np.full((1, 1), NONE)
     first, last, held = np.zeros(1, dtype=np.int64), np.array([count - 1]), np.array([count])
     slices = Slices(
         slots, slots.copy(), newer, older, nothing, nothing, nothing, first, last, first.copy(), held

@@ -11,7 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.operator.bucket_state import BucketAggregation, BucketState
-from windrow.operator.bucket_table import ApproximateCountSlicer, ApproximateTimeSlicer, BucketTable
+from windrow.operator.bucket_table import (
+    ApproximateCountSlicer,
+    ApproximatePolicySlicer,
+    ApproximateTimeSlicer,
+    BucketTable,
+)
 from windrow.operator.buffer import Buffer
 from windrow.operator.cold import ColdKeys
 from windrow.operator.extents import ExtentState
@@ -33,7 +38,7 @@ from windrow.query import BoundQuery, Query
 from windrow.query.explain import why_hot
 from windrow.storage.pages import Pages
 from windrow.storage.paging import Paging
-from windrow.windows import CountWindow, TimeWindow
+from windrow.windows import CountWindow, PolicyWindow, TimeWindow
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,10 @@ def assemble(bound: BoundQuery, how: How) -> tuple[Parts, LateRows | None]:
     windows = [window for _, window in bound.query.windows]
     in_time = [window for window in windows if isinstance(window, TimeWindow)]
     if bound.query.within is not None:
-        counting = isinstance(windows[0], CountWindow)
         slicer = _approximate_slicer(bound)
-        return _parts(bound, slicer, BucketAggregation(bound, counting=counting), how), None
+        forest = slicer.aggregation(None, compiled=how.compiled) if isinstance(slicer, PolicySlicer) else None
+        counting = isinstance(windows[0], CountWindow)
+        return _parts(bound, slicer, BucketAggregation(bound, counting=counting, forest=forest), how), None
     if bound.query.late != "update":
         slicer = slicer_of(bound)
         return _parts(bound, slicer, _aggregation(bound.query, slicer, how), how), None
@@ -104,6 +110,8 @@ def _approximate_slicer(bound: BoundQuery) -> Slicer:
     windows = [window for _, window in bound.query.windows]
     if isinstance(windows[0], CountWindow):
         return ApproximateCountSlicer([windows[0]])
+    if isinstance(windows[0], PolicyWindow):
+        return ApproximatePolicySlicer(windows[0])
     return ApproximateTimeSlicer([window for window in windows if isinstance(window, TimeWindow)])
 
 

@@ -14,7 +14,7 @@ from windrow.approximate.bucket import Bucket
 from windrow.approximate.estimate import BOUNDS, with_error
 from windrow.columns import arrow
 from windrow.errors import BoundWarning, QueryError
-from windrow.kernels.partials import slots
+from windrow.kernels.partials import allocate, slots
 from windrow.kernels.slices import bounds
 from windrow.kernels.slices.bucket_layout import ROWS, Bounds
 from windrow.kernels.slices.layout import DueWindows, Results, RowOrder, Slices
@@ -24,6 +24,7 @@ from windrow.operator.plan import Ints
 from windrow.query.bound import BoundQuery
 
 if TYPE_CHECKING:
+    from windrow.operator.policy_forest import PolicyForest
     from windrow.operator.slices import SliceTable
 
 
@@ -62,18 +63,29 @@ class BucketState(AggregateState):
         )  # fmt: skip
         return found
 
+    def bounds_searched(
+        self, table: SliceTable, forest: PolicyForest, due: DueWindows, *, sampling: bool
+    ) -> Bounds:
+        """As :meth:`bounds`, for windows whose beginning was searched in a forest."""
+        found = arrow.blanks(Bounds, count := len(due.key), BOUNDS, fill=0)
+        rests, work = forest.partials(self, due), allocate(self.monoid, 2)
+        self.kernel.bound_searched(
+            self.partials.parts, table.slices, due, rests, work, found, count, self.bucket.kind, sampling
+        )
+        return found
+
 
 class BucketAggregation(FinalAggregation):
-    """The boundary aggregator, with a bound on the error of every result.
+    """The boundary aggregator, or a forest of policy windows, with a bound on the error of every result.
 
     ``relative``, ``absolute`` and ``rows`` are what the query promises; windows that exceed it are counted.
     """
 
-    by_key = True
     tasks = 0
 
-    def __init__(self, bound: BoundQuery, *, counting: bool) -> None:
-        self.bucket, self.counting = bound.buckets, counting
+    def __init__(self, bound: BoundQuery, *, counting: bool, forest: PolicyForest | None = None) -> None:
+        self.bucket, self.counting, self.forest = bound.buckets, counting, forest
+        self.by_key = forest is None
         self.within: Any = bound.query.within
         self.sampling = getattr(self.within, "confidence", None) is not None
         self.exceeded = 0
@@ -83,18 +95,33 @@ class BucketAggregation(FinalAggregation):
         self, table: SliceTable, due: DueWindows, count: int, pool: Executor | None
     ) -> dict[str, Results]:
         states = {state.name: state for state in table.aggregates}
+        due = DueWindows(*(column[:count] for column in due))
         found: dict[str, Results] = {}
         exceeded = np.zeros(count, dtype=np.bool_)
         for name, bucket in self.bucket.items():
-            results = states[name].results(table, due, count)
             state = states[f"{name}_error"]
             assert isinstance(state, BucketState)
-            known = state.bounds(table, due, count, counting=self.counting, sampling=self.sampling)
+            if self.forest is None:
+                results = states[name].results(table, due, count)
+                known = state.bounds(table, due, count, counting=self.counting, sampling=self.sampling)
+            else:
+                results = self.forest.of(table, states[name], due)
+                known = state.bounds_searched(table, self.forest, due, sampling=self.sampling)
+                cut = table.slices.older[due.lo[known.inside]]
+                due.start[known.inside] = table.slices.stamp[cut]  # it may begin there, and not before
             results, error = with_error(bucket, results, known)
             found[name], found[f"{name}_error"] = results, Results(error, np.ones(count, dtype=np.bool_))
             exceeded |= self._exceeds(bucket, results.out, error, known)
         self._tell(int(due.repeat[:count][exceeded].sum()))
         return found
+
+    def rearranged(self, table: SliceTable, key: int, gone: Ints, new: Ints) -> None:
+        if self.forest is not None:
+            self.forest.rearranged(table, key, gone, new)
+
+    def forget(self, keys: Ints) -> None:
+        if self.forest is not None:
+            self.forest.forget(keys)
 
     def peek(self, table: SliceTable, *, begin: bool) -> None:
         """Unfinished windows are computed from here on, or no more: they are no sample."""

@@ -10,12 +10,14 @@ import pyarrow as pa
 from windrow.approximate.promise import no_rest, promise_of
 from windrow.approximate.within import AtMost
 from windrow.kernels.slices import buckets
-from windrow.kernels.slices.layout import FOREVER
+from windrow.kernels.slices.bucket_layout import MANY
+from windrow.kernels.slices.layout import FOREVER, NONE
 from windrow.kernels.specialise import specialise
 from windrow.operator.bucket_state import BucketAggregation, BucketState
 from windrow.operator.folding import give_back
 from windrow.operator.plan import Due, Eviction, Ints
 from windrow.operator.slicers.fixed import CountSlicer, FixedSlicer, TimeSlicer
+from windrow.operator.slicers.policy import PolicySlicer
 from windrow.operator.slices import SliceTable
 from windrow.query.bound import BoundQuery
 from windrow.windows import CountWindow, TimeWindow
@@ -39,7 +41,10 @@ class BucketTable(SliceTable):
         self.buckets = specialise(buckets, {}, compiled=self.compiled)
         self.states = [state for state in self.aggregates if isinstance(state, BucketState)]
         self.promise = promise_of(
-            within, list(bound.buckets.values()), counting=isinstance(self.slicer, CountSlicer)
+            within,
+            list(bound.buckets.values()),
+            counting=isinstance(self.slicer, CountSlicer),
+            searched=isinstance(self.slicer, PolicySlicer),
         )
         self.most = within.leaves or 0
         self.rest = no_rest(len(self.states))
@@ -47,7 +52,8 @@ class BucketTable(SliceTable):
 
     def settle(self, data: pa.Table, times: Ints, keys: Ints) -> Ints:
         """Take rows in small pieces: windows are made, and slices merged, after each. The last one is left to ``slide``."""
-        begins = range(0, max(len(times), 1), PIECE) if isinstance(self.slicer, CountSlicer) else range(1)
+        by_row = isinstance(self.slicer, CountSlicer | PolicySlicer)
+        begins = range(0, max(len(times), 1), PIECE) if by_row else range(1)
         slots = np.empty(0, dtype=np.int64)
         for begin in begins:
             if begin:
@@ -99,7 +105,9 @@ class BucketTable(SliceTable):
         room = int(self.slices.held[grown].sum())
         into, gone = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
         dims = tuple(state.partials.parts for state in self.states)
-        assert isinstance(self.slicer, ApproximateTimeSlicer | ApproximateCountSlicer)
+        assert isinstance(
+            self.slicer, ApproximateTimeSlicer | ApproximateCountSlicer | ApproximatePolicySlicer
+        )
         closed = self.slicer.closing(self, watermark)
         count = self.buckets.thin(
             self.slices, self.slides, grown, closed, dims, self.promise, self.rest, self.most, into, gone
@@ -110,6 +118,7 @@ class BucketTable(SliceTable):
                 if not isinstance(state, BucketState):
                     state.merge_slices(into[:count], gone[:count])
             give_back(self, gone[:count])
+            self.final.forget(grown)  # a forest has its slices at other positions
         if self.paging is not None:
             self.paging.touch(grown.tolist())
 
@@ -150,6 +159,31 @@ class ApproximateCountSlicer(CountSlicer):
         cuts = seen[None, :] - (seen[None, :] - self.cuts.at[:, None]) % self.cuts.every[:, None]
         closed: Ints = cuts.max(axis=0)
         return closed
+
+    def closed(self, key: int, reached: int) -> int:
+        return -FOREVER
+
+
+class ApproximatePolicySlicer(PolicySlicer):
+    """Policy windows over buckets. A window that begins after a bucket may begin inside it, so that one bucket stays."""
+
+    merges = True
+
+    def before(self, table: SliceTable, keys: Ints) -> Ints | int:
+        lo = table.slides.lo[0, keys]
+        return ((lo != NONE) & (table.slices.first[keys] != lo)).astype(np.int64)
+
+    def eviction(self, table: SliceTable, keys: Ints, watermark: int) -> Eviction:
+        assert isinstance(table, BucketTable)
+        many = table.states[0].partials.parts[MANY]
+        older = table.slices.older[table.slides.lo[0, self.groups]]
+        cut = (older != NONE) & (many[older] >= 0)
+        self.counter("evicted")[self.groups] = self.forest.forest.head[self.groups] - cut
+        return Eviction(table.buckets.evict_before_cut, (keys, many))
+
+    def closing(self, table: SliceTable, watermark: int) -> Ints:
+        """All slices are there, and none takes another row."""
+        return np.array([FOREVER], dtype=np.int64)
 
     def closed(self, key: int, reached: int) -> int:
         return -FOREVER

@@ -13,6 +13,7 @@ from windrow.kernels.partials import allocate, slots
 from windrow.kernels.slices import enforce
 from windrow.kernels.slices.enforce import SUFFIX
 from windrow.kernels.specialise import compiled_for
+from windrow.operator.bucket_state import BucketState
 from windrow.operator.extents import ExtentState
 from windrow.operator.plan import Ints
 from windrow.operator.policy_forest import PolicyForest
@@ -74,7 +75,7 @@ def _read(states: list[AggregateState], window: PolicyWindow) -> list[AggregateS
     """The aggregates whose results the functions read, by name. A function that reads them in another way does not compile."""
     functions = (window.valid, window.evict)
     names = {name for f in functions for name in getattr(getattr(f, "__code__", None), "co_names", ())}
-    return [state for state in states if state.name in names]
+    return [state for state in states if state.name in names and not isinstance(state, BucketState)]
 
 
 def _work(states: list[AggregateState]) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from windrow.kernels.partials import blank
 from windrow.kernels.slices import forest as kernels
 from windrow.kernels.slices.layout import DueWindows, Forest, Results
 from windrow.kernels.specialise import specialise
@@ -46,16 +47,23 @@ class PolicyForest(FinalAggregation):
         if self.named is not None:
             return self.named.results(table, due, count, pool)
         due = DueWindows(*(column[:count] for column in due))
-        return {state.name: self._of(table, state, due) for state in table.aggregates}
+        return {state.name: self.of(table, state, due) for state in table.aggregates}
 
     def list(self, begin: Ints, end: Ints) -> None:
         """The positions of the windows that a plan has listed. Their results are asked for next."""
         self._begin, self._end = begin, end
 
-    def _of(self, table: SliceTable, state: AggregateState, due: DueWindows) -> Results:
+    def of(self, table: SliceTable, state: AggregateState, due: DueWindows) -> Results:
+        """The results of one aggregate, of the windows that were listed."""
         if isinstance(state, ExtentState):
             return state.results(table, due, len(due.key))
         return self.between(state, due.key, self._begin, self._end)
+
+    def partials(self, state: AggregateState, due: DueWindows) -> Any:
+        """The partials of one aggregate, of the windows that were listed."""
+        found = blank(state.monoid, len(due.key))
+        state.combine.gather(state.own_scratch(), self.forest, due.key, self._begin, self._end, found)
+        return found
 
     def between(self, state: AggregateState, keys: Ints, begin: Ints, end: Ints) -> Results:
         """The results of one aggregate over positions of keys."""
@@ -64,17 +72,18 @@ class PolicyForest(FinalAggregation):
             state.combine.between(state.own_scratch(), self.forest, keys, begin, end, results)
         return results
 
-    def enter(self, table: SliceTable, keys: Ints, first: Ints) -> None:
+    def enter(self, table: SliceTable, keys: Ints, first: Ints, before: Ints | int = 0) -> None:
         """Before new slices of some keys are enrolled: the position of the first slice of every key, as the state has it.
 
-        The window of a key begins there. If the forest of a key was of other slices, it is forgotten.
+        The window of a key begins there, or after so many slices ``before`` it. If the forest of a key was of other slices,
+        it is forgotten.
         """
         self._ensure_keys(table.key_room)
         forest = self.forest
         moved = keys[forest.first[keys] != first[keys]]
         forest.first[keys] = first[keys]
         forest.known[moved] = False
-        forest.head[keys] = first[keys]
+        forest.head[keys] = first[keys] + before
 
     def enrol(self, table: SliceTable, keys: Ints, counts: Ints, slots: Ints) -> None:
         """Take the new slices of some keys; ``slots`` has them key after key, ``counts`` says how many each has."""

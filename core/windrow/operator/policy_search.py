@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windrow.kernels.slices.layout import DueWindows
+from windrow.operator.bucket_state import BucketState
 from windrow.operator.extents import ExtentState
 from windrow.operator.policy_forest import PolicyForest
 from windrow.windows import PolicyWindow
@@ -40,6 +41,7 @@ class PolicySearch:
 
     def __init__(self, table: SliceTable, window: PolicyWindow, forest: PolicyForest) -> None:
         self.table, self.forest = table, forest
+        self.states = [state for state in table.aggregates if not isinstance(state, BucketState)]
         self.valid, self.evict, self.monotone = window.valid, window.evict, window.monotone
 
     def enforce(self, key: int, left: int) -> int:
@@ -132,12 +134,12 @@ class PolicySearch:
 
     def _node(self, key: int, level: int, index: int) -> Piece:
         begin, forest = index << level, self.forest
-        states = self.table.aggregates
+        states = self.states
         partials = [None if isinstance(s, ExtentState) else forest.node(s, key, level, index) for s in states]
         return begin, begin + (1 << level), partials
 
     def _joined(self, older: Piece, newer: Piece) -> Piece:
-        states = self.table.aggregates
+        states = self.states
         combined = [
             None if isinstance(s, ExtentState) else s.monoid.combine(a, b)
             for s, a, b in zip(states, older[2], newer[2], strict=True)
@@ -146,7 +148,7 @@ class PolicySearch:
 
     def _lowered(self, key: int, piece: Piece) -> SimpleNamespace:
         results = {}
-        for state, partial in zip(self.table.aggregates, piece[2], strict=True):
+        for state, partial in zip(self.states, piece[2], strict=True):
             if isinstance(state, ExtentState):
                 results[state.name] = self._whole(state, key, piece[0], piece[1])
             else:
@@ -158,7 +160,7 @@ class PolicySearch:
         """The results of the slices at some positions."""
         one = [np.array([number], dtype=np.int64) for number in (key, begin, end)]
         results = {}
-        for state in self.table.aggregates:
+        for state in self.states:
             if isinstance(state, ExtentState):
                 results[state.name] = self._whole(state, key, begin, end)
             else:

@@ -18,7 +18,7 @@ from windrow.aggregates.extremes import Max, Min
 from windrow.aggregates.sums import Mean
 from windrow.approximate.within import AtMost, Within
 from windrow.errors import PropertyError, QueryError
-from windrow.windows import CountWindow, TimeWindow
+from windrow.windows import CountWindow, PolicyWindow, TimeWindow
 
 if TYPE_CHECKING:
     from windrow.query.query import Query
@@ -37,9 +37,13 @@ def check_within(query: Query) -> None:
     if not isinstance(within, Within | AtMost):
         raise QueryError(f"within has to be a Within or an AtMost, not {within!r}")
     for _, window in query.windows:
+        if isinstance(window, PolicyWindow):
+            _check_policy(window)
+            continue
         if not isinstance(window, TimeWindow | CountWindow):
             raise QueryError(
-                f"within goes with TimeWindow and CountWindow, not with {type(window).__name__}; leave within out"
+                "within goes with TimeWindow, CountWindow and PolicyWindow, not with "
+                f"{type(window).__name__}; leave within out"
             )
         if isinstance(window, TimeWindow) and window.calendar is not None:
             raise QueryError(
@@ -57,6 +61,19 @@ def check_within(query: Query) -> None:
     for name in query.aggregates:
         if f"{name}_error" in (*query.by, *query.aggregates):
             raise QueryError(f"output name '{name}_error' is taken by the error of {name!r}; choose another")
+
+
+def _check_policy(window: PolicyWindow) -> None:
+    if window.evict is not None:
+        raise QueryError(
+            "within goes with a PolicyWindow of valid alone: evict has to see the rows that would go, and a bucket that a "
+            "window begins in does not have them, so that no error would be certain; leave evict or within out"
+        )
+    if not window.monotone:
+        raise QueryError(
+            "within goes with a monotone PolicyWindow: what is valid of whole buckets says nothing about the rows in them "
+            "otherwise; leave monotone=False or within out"
+        )
 
 
 def described(query: Query, slices: int | None) -> str:

@@ -68,6 +68,28 @@ def bound(partials, slices, due, slots, keys, found, count, kind, counting, samp
             keep_result(parts, hi, scratch, kind, found, w)
 
 
+def bound_searched(parts, slices, due, rests, work, found, count, kind, sampling):
+    """The bounds of windows whose beginning was searched: ``rests`` has what is certain, and nothing to all of a bucket follows.
+
+    The last bucket that was evicted may be in the window from its second row on, or not at all.
+    """
+    for w in range(count):
+        bucket = slices.older[due.lo[w]]
+        inside = bucket != NONE and parts[MANY][bucket] >= 0
+        found.inside[w] = inside
+        found.missing[w] = 0
+        found.state[w] = NUMBER
+        copy(work, 0, rests, w)
+        if inside:
+            copy(work, 1, parts, bucket)
+            nothing = -np.inf if kind == EXTREME else 0.0
+            work[LEAST][1] = smaller(work[LEAST][1], nothing)
+            work[MOST][1] = larger(work[MOST][1], nothing)
+            bound_inside(work, 1, work, kind, (0, parts[MANY][bucket]), found, w)
+        if sampling:
+            keep_result(parts, due.hi[w], work, kind, found, w)
+
+
 def fill_lcs(parts, lcs, older, lo, hi, base):
     """The lcs of the slices lo to hi, right to left. A function of another module would not be specialised."""
     slot = hi

@@ -43,7 +43,7 @@ from windrow.kernels.slices.bucket_layout import (
     N,
 )
 from windrow.kernels.slices.layout import NONE
-from windrow.kernels.slices.slide import evict_key, first_window
+from windrow.kernels.slices.slide import evict_before, evict_key, first_window
 
 
 def thin(slices, slides, keys, closed, dims, promise, rest, most, into, gone):
@@ -81,7 +81,7 @@ def merge_allowed(slices, slides, key, newest, dims, promise, rest, into, gone, 
         rest.smallest[d], rest.largest[d] = part[SMALLEST][newest], part[LARGEST][newest]
         rest.n[d] = part[N][newest]
     b = slices.older[newest]
-    while b != NONE and slices.older[b] != NONE:
+    while mergeable(slices, slides, key, b, promise):
         a = slices.older[b]
         span = slices.stamp[slices.newer[b]] - slices.stamp[a]
         allowed = True
@@ -110,7 +110,7 @@ def merge_most(slices, slides, key, newest, dims, promise, most, into, gone, cou
     target = 4 * rows // (3 * most) + 1  # full buckets of so many rows are three quarters of them
     while leaves > most:
         b = slices.older[newest]
-        while b != NONE and slices.older[b] != NONE:
+        while mergeable(slices, slides, key, b, promise):
             a = slices.older[b]
             if dims[0][N][a] + dims[0][N][b] <= target:
                 join(slices, slides, key, a, b, dims, promise)
@@ -120,6 +120,13 @@ def merge_most(slices, slides, key, newest, dims, promise, most, into, gone, cou
             b = a
         target *= 2
     return count
+
+
+def mergeable(slices, slides, key, b, promise):
+    """Whether there is a slice before b that b may join. The first slice of a window does not join the one that was cut."""
+    if b == NONE or slices.older[b] == NONE:
+        return False
+    return not (promise.searched and slides.lo[0, key] == b)
 
 
 def add_to_rest(rest, d, part, slot, kind):
@@ -323,6 +330,20 @@ def expect_extreme(slices, newest, part, promise, rest, d):
     if maxima[0] > -np.inf and maxima[BLOCKS - 1] < np.inf:
         rest.expected[d] = extreme_interval(maxima, float(BLOCKS), promise.confidence)[0]
         rest.expected_rows[d] = rows // BLOCKS
+
+
+def evict_before_cut(slices, slides, keys, many):
+    """As ``evict_before_lo``; a bucket before the first slice stays, because the window may begin inside it."""
+    for position in range(len(keys)):
+        lo = slides.lo[0, keys[position]]
+        if lo != NONE and is_cut(slices, many, lo):
+            lo = slices.older[lo]
+        evict_before(slices, keys[position], lo)
+
+
+def is_cut(slices, many, lo):
+    """Whether a window that was searched, and begins with a slice, may begin inside the one before it: a bucket, not a row."""
+    return slices.older[lo] != NONE and many[slices.older[lo]] >= 0
 
 
 def evict_buckets(slices, slides, keys, limit, grid):

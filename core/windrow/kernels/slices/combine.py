@@ -212,3 +212,9 @@ def between(partials, forest, keys, begin, end, results):
     for w in range(len(keys)):
         fold_nodes(parts, above, forest, keys[w], begin[w], end[w], scratch, 0)
         finish(results, w, scratch)
+
+
+def gather(partials, forest, keys, begin, end, out):
+    """The partials of windows, each from the positions of its key between a begin and an end."""
+    for w in range(len(keys)):
+        fold_nodes(partials.parts, partials.lcs, forest, keys[w], begin[w], end[w], out, w)

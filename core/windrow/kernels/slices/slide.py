@@ -373,15 +373,18 @@ def evict_below(slices, slides, keys, bounds):
 def evict_before_lo(slices, slides, keys):
     """Free the slices before the first one of the last window; stamps may be equal there."""
     for position in range(len(keys)):
-        key = keys[position]
-        lo = slides.lo[0, key]
-        while lo != NONE and slices.first[key] != lo:
-            p = slices.first[key]
-            if slices.cursor[key] == p:
-                slices.cursor[key] = NONE
-            slices.first[key] = slices.newer[p]
-            slices.older[slices.first[key]] = NONE
-            free_slot(slices, key, p)
+        evict_before(slices, keys[position], slides.lo[0, keys[position]])
+
+
+def evict_before(slices, key, slot):
+    """Free the slices of a key before one of them, if it is one."""
+    while slot != NONE and slices.first[key] != slot:
+        p = slices.first[key]
+        if slices.cursor[key] == p:
+            slices.cursor[key] = NONE
+        slices.first[key] = slices.newer[p]
+        slices.older[slices.first[key]] = NONE
+        free_slot(slices, key, p)
 
 
 def release(slices, slides, keys):

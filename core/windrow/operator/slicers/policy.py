@@ -48,7 +48,7 @@ class PolicySlicer(EachRowSlicer):
         order, rows = self.rows.order, self.rows.keys
         starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1])) if len(rows) else order[:0]
         self.groups, counts = rows[starts], np.diff(np.append(starts, len(rows)))
-        self.forest.enter(table, self.groups, self.counter("evicted"))
+        self.forest.enter(table, self.groups, self.counter("evicted"), self.before(table, self.groups))
         self.forest.enrol(table, self.groups, counts, self.slots[order])
         self.left = np.repeat(starts + counts, counts) - np.arange(len(rows))
         self._seen += len(order)
@@ -56,6 +56,10 @@ class PolicySlicer(EachRowSlicer):
             self._tried, self._compiled = True, CompiledPolicy.of(table, self.window, self.forest)
         search = PolicySearch(table, self.window, self.forest)
         return Plan(self._list, order, (search,), room=max(len(order), 1))
+
+    def before(self, table: SliceTable, keys: Ints) -> Ints | int:
+        """How many slices the state has before the windows of some keys."""
+        return 0
 
     def _list(
         self, slices: Slices, slides: Slides, due: DueWindows, begin: int, through: Ints, search: PolicySearch
