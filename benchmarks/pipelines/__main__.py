@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
@@ -21,7 +22,8 @@ from benchmarks import themed
 from benchmarks.algorithms.measure import Row, in_turns, ratio, rounded, write
 from benchmarks.pipelines import peers, topologies
 from benchmarks.pipelines.topologies import Streams, devices, inputs_of, pipeline, streams_of
-from windrow.pipelines import Source, Space
+from windrow.pipelines import Change, Source, Space
+from windrow.pipelines.engine import Settings, change_rows, feed, update_rows
 
 RESULTS = Path(__file__).parents[1] / "results" / "pipelines"
 PRINTED = {"basic": 100.0, "out-degree 100": 350.0, "topology 3": 950.0}
@@ -145,6 +147,39 @@ def rates(count: int) -> list[Row]:
     return rows
 
 
+def task_rates(count: int) -> list[Row]:
+    """Updates per second through a chain of three, as one task of an engine runs it: text in, event order, text out, a commit."""
+    rows = []
+    for batch in (10_000, 1000, 100):
+        runtime = Settings().open(None)
+        feed(
+            runtime,
+            change_rows([Change.put(s.to_dict(), by="o") for s in streams_of(pipeline("length", 4))]),
+            None,
+        )
+        total = count if batch > 100 else count // 10
+        given = [
+            update_rows([("o/s0", n, 0, f'{{"v": {n}.0}}') for n in range(b, b + batch)])
+            for b in range(0, total, batch)
+        ]
+        began, cpu, emitted = perf_counter(), process_time(), 0
+        for place, updates in enumerate(given):
+            found = [feed(runtime, updates, None), feed(runtime, None, (place + 1) * batch)]
+            runtime.commit()
+            emitted += sum(each.num_rows for each in found)
+        seconds, cpu = perf_counter() - began, process_time() - cpu
+        assert emitted == 4 * total, emitted
+        rows.append(
+            {
+                "updates_per_commit": batch,
+                "updates_per_second": rounded(total / seconds),
+                "updates_per_cpu_second": rounded(total / cpu),
+                "emitted_per_cpu_second": rounded(emitted / cpu),
+            }
+        )
+    return rows
+
+
 def beside_peers(rounds: int) -> list[Row]:
     rows = []
     for graph, contenders in (("chain of three", peers.chain()), ("diamond", peers.diamond())):
@@ -202,16 +237,20 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="fewer pipelines and updates; for a look, not for the docs"
     )
-    quick = parser.parse_args().quick
+    parser.add_argument("--only", action="append", help="only this table; may be repeated")
+    asked = parser.parse_args()
+    quick = asked.quick
     sizes = [2, 11, 51, 101] if quick else list(range(2, 102))
     console = Console(width=160)
-    results = {
-        "topologies": table_3_1(10),
-        "properties": properties(sizes, 20 if quick else 60),
-        "many": many(2000, 1000 if quick else 10_000),
-        "rates": rates(20_000 if quick else 200_000),
-        "peers": beside_peers(2 if quick else 5),
+    tables: dict[str, Callable[[], list[Row]]] = {
+        "topologies": lambda: table_3_1(10),
+        "properties": lambda: properties(sizes, 20 if quick else 60),
+        "many": lambda: many(2000, 1000 if quick else 10_000),
+        "rates": lambda: rates(20_000 if quick else 200_000),
+        "task": lambda: task_rates(20_000 if quick else 100_000),
+        "peers": lambda: beside_peers(2 if quick else 5),
     }
+    results = {name: measure() for name, measure in tables.items() if name in (asked.only or tables)}
     for name, rows in results.items():
         shown(console, name, rows if name != "properties" else rows[:: max(1, len(rows) // 30)])
         if not quick and name == "properties":
@@ -219,7 +258,7 @@ def main() -> None:
             rows = [row for row in rows if row["streams"] in (2, 11, 26, 51, 76, 101)]
         if not quick:
             write(rows, RESULTS / f"{name}.csv")
-    if not quick:
+    if not quick and "properties" in results:
         draw(results["properties"], RESULTS / "properties.svg")
 
 
