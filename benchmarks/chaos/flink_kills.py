@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 from urllib.request import Request, urlopen
 
+from benchmarks.chaos import pipeline_kills
 from benchmarks.chaos.processes import Mounted, command_of, descendants, kill, pause, starve
 
 TESTS = Path(__file__).parents[2] / "flink_ops" / "tests"
@@ -28,6 +29,7 @@ KINDS = (
     "JobManager",
     "checkpoint folder",
     "parallelism",
+    pipeline_kills.KIND,
 )
 
 
@@ -145,6 +147,8 @@ def disturb(kind: str, job: Job, chance: Random, mounted: Mounted | None) -> boo
 
 def run(kind: str, kills: int, folder: Path, seed: int, tell: Callable[[str], None]) -> dict[str, Any]:
     """A job that is harmed so often in one way, and what its output has lost."""
+    if kind == pipeline_kills.KIND:
+        return pipeline_kills.flink(kills, folder, seed, tell)
     os.environ["WINDROW_JOB_ROWS"] = str(2000 + ROWS_PER_KILL * kills)
     import job as program
     from cluster import Cluster

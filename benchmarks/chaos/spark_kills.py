@@ -19,12 +19,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.chaos import pipeline_kills
 from benchmarks.chaos.processes import Mounted, command_of, descendants, kill, parent_of, pause, starve
 
 TESTS = Path(__file__).parents[2] / "spark_ops" / "tests"
 ROWS_IN_A_FILE = 100
 PATIENCE = 900
-KINDS = ("driver", "Python worker", "executor", "memory of a Python worker", "checkpoint folder")
+KINDS = (
+    "driver",
+    "Python worker",
+    "executor",
+    "memory of a Python worker",
+    "checkpoint folder",
+    pipeline_kills.KIND,
+)
 
 
 def make_rows(folder: Path, files: int) -> None:
@@ -167,6 +175,8 @@ def disturb(kind: str, job: Job, chance: Random, mounted: Mounted | None, cluste
 
 def run(kind: str, kills: int, folder: Path, seed: int, tell: Callable[[str], None]) -> dict[str, Any]:
     """A job that is harmed so often in one way, and what its output has lost."""
+    if kind == pipeline_kills.KIND:
+        return pipeline_kills.spark(kills, folder, seed, tell)
     from spark_cluster import standalone
 
     chance, done, began = Random(seed), 0, time.monotonic()
