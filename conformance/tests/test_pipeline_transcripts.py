@@ -36,7 +36,8 @@ def test_a_transcript(case: PipelineCase, size: int) -> None:
 @pytest.mark.parametrize("size", [1, 7, 1000, 1200])
 def test_batches_of_any_size(size: int) -> None:
     """The watermark moves with each batch, and the later changes come in their midst; each batch is run by a new runtime."""
-    story = Story(1200 if size >= 1000 else 200)
+    # With 152 updates one by one, the drop comes first in its batch: nothing has read the stream's state before.
+    story = Story(1200 if size >= 1000 else 152)
     pages, parts, watermark = MemoryPages(), [], None
     for begin in range(0, story.count, size):
         rows = [update_rows(story.updates[begin : begin + size])]

@@ -58,7 +58,7 @@ def test_batches(spark: SparkSession) -> None:
     checked(pipelined(updates, changes, reports=True).toArrow())
 
 
-@pytest.mark.parametrize(("size", "count", "partitions"), [(1, 12, 2), (7, 28, 1), (1000, 1500, 2)])
+@pytest.mark.parametrize(("size", "count", "partitions"), [(1, 8, 2), (7, 28, 1), (1000, 1500, 2)])
 def test_batches_and_tasks_of_any_number(
     spark: SparkSession, tmp_path: Path, size: int, count: int, partitions: int
 ) -> None:
