@@ -98,6 +98,7 @@ GIVEN: dict[str, Aggregate] = {
     "FromFlink": wr.from_flink(RangeFunction(), "x", "y", output="double"),
     "ProductOf": wr.product({"n": wr.Count(), "high": wr.Max("x"), "mean": wr.Mean("y"), "dev": wr.Std("x")}),
     "HyperLogLog": wr.HyperLogLog("x", precision=4),
+    "KLL": wr.KLL("x", k=8),
     "LongestIncreasingRun": wr.LongestIncreasingRun("x"),
     "TopK": wr.TopK("x", k=3),
     "Quantile": wr.Quantile("x", q=0.3),

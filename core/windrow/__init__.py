@@ -2,6 +2,7 @@
 
 from windrow import data, laws
 from windrow.aggregates import (
+    KLL,
     Aggregate,
     Apply,
     ArgMax,
@@ -60,6 +61,7 @@ from windrow.windows import (
 
 __version__ = "0.1.0"
 __all__ = [
+    "KLL",
     "Aggregate",
     "Apply",
     "ArgMax",

@@ -9,6 +9,7 @@ from windrow.aggregates.extremes import ArgMax, ArgMin, Max, MaxCount, Min, MinC
 from windrow.aggregates.holistic import Collect, Median, Quantile, TopK
 from windrow.aggregates.hyperloglog import HyperLogLog
 from windrow.aggregates.increasing_run import LongestIncreasingRun
+from windrow.aggregates.kll import KLL
 from windrow.aggregates.model_fit import LevenbergMarquardt
 from windrow.aggregates.moment_sketch import MomentSketch
 from windrow.aggregates.moments import Std, Var
@@ -24,6 +25,7 @@ from windrow.aggregates.sums import GeometricMean, Mean, Product, Sum
 from windrow.columns.encoding import decode, encode
 
 __all__ = [
+    "KLL",
     "Aggregate",
     "Apply",
     "ArgMax",
