@@ -100,10 +100,12 @@ def _compiled(module: ModuleType, seam: Mapping[str, Any], token: str, lean: boo
         options = {**COMPILE_OPTIONS, "_nrt": not lean}
         done: dict[int, Any] = {}  # what several functions call is compiled once
 
-        def compiler(function: Any) -> Any:
-            return _deep_jit(function, done, {**options, **INNER})
+        which = f"{token[:16]}{'lean' if lean else ''}"
 
-        name = f"{module.__name__}_{token[:16]}{'lean' if lean else ''}"
+        def compiler(function: Any) -> Any:
+            return _deep_jit(function, done, {**options, **INNER}, which)
+
+        name = f"{module.__name__}_{which}"
         _COMPILED[token, lean] = _instance(module, seam, name, compiler, options)
     return _COMPILED[token, lean]
 
@@ -143,8 +145,13 @@ def _instance(
     return own
 
 
-def _deep_jit(function: Any, done: dict[int, Any], options: Mapping[str, Any]) -> Any:
-    """A function compiled together with every Python function that it calls."""
+def _deep_jit(function: Any, done: dict[int, Any], options: Mapping[str, Any], which: str) -> Any:
+    """A function compiled together with every Python function that it calls.
+
+    ``which`` becomes part of their names. Numba's symbol for a function has its name and a number that starts anew in
+    every process. So a function from the cache may have the symbol of another that this process has compiled: if only
+    the numbers tell them apart, the linker takes one for the other.
+    """
     if not isinstance(function, FunctionType):
         return function
     if id(function) in done:
@@ -155,15 +162,17 @@ def _deep_jit(function: Any, done: dict[int, Any], options: Mapping[str, Any]) -
         for name in _names(function.__code__)
         if isinstance(function.__globals__.get(name), FunctionType)
     }
-    inner = {name: _deep_jit(callee, done, options) for name, callee in names.items()}
+    inner = {name: _deep_jit(callee, done, options, which) for name, callee in names.items()}
     cells = None
     if function.__closure__:
         cells = tuple(
-            types.CellType(_deep_jit(cell.cell_contents, done, options)) for cell in function.__closure__
+            types.CellType(_deep_jit(cell.cell_contents, done, options, which))
+            for cell in function.__closure__
         )
     globals_ = {**function.__globals__, **inner}
     globals_["__name__"] = __name__  # what is cached names a module that every process can import
     copy = FunctionType(function.__code__, globals_, function.__name__, function.__defaults__, cells)
+    copy.__qualname__ = f"{function.__name__}_{which}"
     done[id(function)] = numba.njit(copy, **options)
     return done[id(function)]
 
