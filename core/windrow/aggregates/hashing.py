@@ -37,8 +37,12 @@ def hash_unsigned(x: Any) -> int:
 
 def hash_float(x: Any) -> int:
     """By the bits of the float64; both zeros are one value, and so are all NaN."""
-    canonical = x + 0.0 if x == x else np.nan
-    return mixed(int(np.float64(canonical).view(np.uint64)))
+    return mixed(int(np.float64(canonical(x)).view(np.uint64)))
+
+
+def canonical(x: Any) -> Any:
+    """The form of a float that stands for all that are the same value."""
+    return x + 0.0 if x == x else np.nan
 
 
 def digest(value: Any) -> int:
