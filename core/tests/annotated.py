@@ -1,11 +1,11 @@
-"""An own aggregate with annotations, which mypy checks as strictly as the library."""
+"""An own aggregate with annotations, which mypy and pyright check as strictly as they can."""
 
 from __future__ import annotations
 
 import windrow as wr
 
 
-@wr.aggregate_type(partial={"total": "f8", "n": "i8"}, identity=(0.0, 0))
+@wr.aggregate_type(partial={"total": "f8", "n": "i8"}, identity=(0.0, 0), output="double")
 class Average(wr.OwnAggregate):
     """The mean, as a user would write it."""
 
@@ -23,3 +23,5 @@ class Average(wr.OwnAggregate):
 
 
 QUERY = wr.Query(window=wr.TimeWindow(20), aggregates={"mean": Average("x", where="x > 1")})
+HALF: float = Average.lower(Average.combine(Average.lift(0.0), Average.lift(1.0)))
+"""The type checker knows the functions of a decorated class."""

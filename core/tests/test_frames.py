@@ -88,3 +88,4 @@ def test_warm_compiles_what_a_query_needs(tmp_path: Path) -> None:
 
 def test_an_annotated_aggregate_runs() -> None:
     assert wr.aggregate(ROWS, annotated.QUERY).column("mean").to_pylist() == [2.0]
+    assert annotated.HALF == 0.5

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -41,12 +41,12 @@ def aggregate_type(
     *,
     partial: Mapping[str, str] | None = None,
     identity: Any = _MISSING,
-    output: pa.DataType | str | None = None,
+    output: str | Any | None = None,
     commutative: bool = True,
     selective: bool = False,
     tolerance: float | None = None,
     version: str | int | None = None,
-) -> Callable[[type], type[OwnAggregate]]:
+) -> AggregateDecorator:
     """A class decorator: three functions become an aggregate that takes column names, ``Average("load")``.
 
     The class holds plain functions, without ``self``: ``lift`` (one parameter per column), ``combine``,
@@ -58,8 +58,8 @@ def aggregate_type(
     are Python objects, which the functions must not change; those made of numbers, text, tuples, lists,
     dicts and arrays can be stored.
 
-    ``identity`` is the partial of no rows (a vector's is one number that fills it). ``output`` is the type
-    of the result; by default it is found by running the functions once. ``commutative`` and ``selective``
+    ``identity`` is the partial of no rows (a vector's is one number that fills it). ``output`` is the Arrow type
+    of the result, or its name; by default it is found by running the functions once. ``commutative`` and ``selective``
     are promises, and ``tolerance`` is the relative error that regrouping may cause (default: 1e-9 if
     partials hold floats, else none); :func:`windrow.testing.laws.check` tests all of them.
 
@@ -67,7 +67,7 @@ def aggregate_type(
     when old state is of no use to the new code.
     """
 
-    def decorate(cls: type) -> type[OwnAggregate]:
+    def decorate(cls: type) -> Any:
         functions = _functions(cls)
         fields = (
             None if partial is None else tuple(Field.parse(name, str(spec)) for name, spec in partial.items())
@@ -101,6 +101,21 @@ def aggregate_type(
     return decorate
 
 
+class AggregateDecorator(Protocol):
+    """What :func:`aggregate_type` returns. A class that names :class:`OwnAggregate` as its base keeps its type, so that a
+    type checker knows its functions.
+    """
+
+    @overload
+    def __call__(self, cls: type[_Own], /) -> type[_Own]: ...
+
+    @overload
+    def __call__(self, cls: type, /) -> type[OwnAggregate]: ...
+
+
+_Own = TypeVar("_Own", bound="OwnAggregate")
+
+
 class _Declaration(NamedTuple):
     functions: dict[str, Any]
     fields: tuple[Field, ...] | None
@@ -114,8 +129,8 @@ class _Declaration(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class OwnAggregate(Aggregate, builtin=False):
-    """What :func:`aggregate_type` makes. A class that is to pass a type checker names it as its base, because mypy does not
-    look at class decorators:
+    """What :func:`aggregate_type` makes. A class that is to pass a type checker (mypy, pyright) names it as its base. Mypy does
+    not look at class decorators, and pyright then knows the functions of the class:
 
     >>> import windrow as wr
     >>> @wr.aggregate_type(partial={"total": "f8"}, identity=(0.0,))
