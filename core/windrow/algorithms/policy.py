@@ -18,19 +18,23 @@ Node = tuple[int, int]
 
 
 class Beginning:
-    """The search for the first partial that stays."""
+    """The search for the first partial that stays.
+
+    ``alone(position)`` is called before a leaf goes by itself, or is asked for alone. It may raise, if the leaf stands for several.
+    """
 
     def __init__(
         self,
         combine: Callable[[Partial, Partial], Partial],
         valid: Callable[[Partial], bool] | None,
         evict: Callable[[Partial, Partial, Partial], bool] | None,
+        alone: Callable[[int], object] | None = None,
     ) -> None:
         if valid is None and evict is None:
             raise WindowError(
                 "a window slide policy needs a window invariant (valid) or an eviction invariant (evict)"
             )
-        self.combine, self.valid, self.evict = combine, valid, evict
+        self.combine, self.valid, self.evict, self.alone = combine, valid, evict, alone
 
     def find(
         self, nodes: Sequence[Node], node: Callable[[int, int], Partial], newest: Partial, before: Partial
@@ -70,11 +74,12 @@ class Beginning:
             else:
                 after = rest
         leaf = node(0, index)
-        if self.valid is not None and not self.valid(self.combine(leaf, after)):
-            return index + 1
-        if self.evict is not None and self.evict(self._with(gone, leaf), after, before):
-            return index + 1
-        return index
+        goes = self.valid is not None and not self.valid(self.combine(leaf, after))
+        if self.alone is not None and (goes or self.evict is not None):
+            self.alone(index)
+        if not goes and self.evict is not None:
+            goes = self.evict(self._with(gone, leaf), after, before)
+        return index + 1 if goes else index
 
     def _with(self, gone: list[Partial], more: Partial) -> Partial:
         return self.combine(gone[0], more) if gone else more

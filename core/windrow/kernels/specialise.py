@@ -123,7 +123,10 @@ def _instance(
     compiler: Callable[[Any], Any] | None = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The functions of a module, run again in a namespace of its own in which the seam is bound."""
+    """The functions of a module, run again in a namespace of its own in which the seam is bound.
+
+    It is bound in the functions that the module imports from other kernel modules, too.
+    """
     copy = ModuleType(name)
     copy.__file__, copy.__package__ = module.__file__, module.__package__
     namespace = copy.__dict__
@@ -133,6 +136,9 @@ def _instance(
         for key, value in namespace.items()
         if isinstance(value, FunctionType) and value.__module__ == name and key not in seam
     }
+    for key, value in list(namespace.items()):
+        if isinstance(value, FunctionType) and value.__module__.startswith("windrow.kernels."):
+            namespace[key] = _bound(value, seam)
     namespace.update(seam)
     if compiler is not None:
         sys.modules[name] = copy  # numba finds a cached function's module by name
@@ -143,6 +149,23 @@ def _instance(
             function.__qualname__ = f"{key}_{name.rpartition('_')[2]}"  # the cache file is named after it
             own[key] = namespace[key] = numba.njit(function, cache=True, **options)
     return own
+
+
+def _bound(function: FunctionType, seam: Mapping[str, Any]) -> FunctionType:
+    """A function of another kernel module in which the seam is bound, there and in what it calls; itself, if it uses none."""
+    inner: dict[str, Any] = {}
+    for name in _names(function.__code__):
+        callee = function.__globals__.get(name)
+        if not isinstance(callee, FunctionType) or callee is function:
+            continue
+        if callee.__name__ == "_placeholder":
+            inner.update({name: seam[name]} if name in seam else {})
+        elif (bound := _bound(callee, seam)) is not callee:
+            inner[name] = bound
+    if not inner:
+        return function
+    names = {**function.__globals__, **inner}
+    return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
 
 
 def _deep_jit(function: Any, done: dict[int, Any], options: Mapping[str, Any], which: str) -> Any:

@@ -1,15 +1,12 @@
-"""Where a policy window begins: Algorithms 8 and 9 of the A²MTA thesis, on a forest with nodes at fixed positions.
+"""Where a policy window begins: the search of :mod:`windrow.algorithms.policy`, on a forest with nodes at fixed positions.
 
-Let n be the number of rows, and position j be *evictable* if the window without the rows before j is not valid, or if the
-rows up to j may be evicted. Both invariants are monotone, so the evictable positions come first. The window is cut into
-O(log n) nodes. From the newest to the oldest, the aggregates of the rest are computed once (Algorithm 9). Then whole nodes
-are evicted from the oldest on, as long as they can be; the first that cannot is searched from its root to a leaf (Algorithm
-8). That is O(log n) combines and calls of the invariants, however many rows are evicted.
+It takes O(log n) combines and calls of the invariants, however many rows are evicted. Invariants that are not monotone are
+asked row by row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +21,27 @@ from windrow.windows import PolicyWindow
 if TYPE_CHECKING:
     from windrow.operator.slices import SliceTable
 
-Piece = tuple[int, int, list[Any]]
-"""A part of the window: its positions, from and to, and a partial for each aggregate."""
+
+class Piece:
+    """A part of a window: its positions, from and to, and a partial for each aggregate. Its results are computed when asked for."""
+
+    def __init__(
+        self,
+        search: PolicySearch,
+        key: int,
+        begin: int,
+        end: int,
+        partials: list[Any],
+        results: SimpleNamespace | None = None,
+    ) -> None:
+        self.search, self.key, self.begin, self.end, self.partials = search, key, begin, end, partials
+        self._results = results
+
+    @property
+    def results(self) -> SimpleNamespace:
+        if self._results is None:
+            self._results = self.search.lowered(self)
+        return self._results
 
 
 class Folded(Exception):
@@ -87,73 +103,54 @@ class PolicySearch:
             raise Folded(slot)
         return position
 
-    def _search(self, key: int, head: int, end: int, before: Any) -> int:
-        cover = list(_cover(head, end - 1))
-        rest = [self._node(key, 0, end - 1)]
-        for level, index in reversed(cover[1:]):
-            rest.append(self._joined(self._node(key, level, index), rest[-1]))
-        gone: Piece | None = None
-        for (level, index), after in zip(cover, reversed(rest), strict=True):
-            node = self._node(key, level, index)
-            candidate = node if gone is None else self._joined(gone, node)
-            if not self._goes(key, candidate, after, before):
-                return self._descend(key, (level, index), gone, after, before)
-            gone = candidate
-        return end - 1
+    def _search(self, key: int, head: int, end: int, before: SimpleNamespace) -> int:
+        from windrow.algorithms.policy import Beginning, cover  # only such a query loads all algorithms
 
-    def _descend(self, key: int, node: tuple[int, int], gone: Piece | None, after: Piece, before: Any) -> int:
-        """The first position of a node that stays, or one past its end."""
-        level, index = node
-        while level > 0:
-            level, index = level - 1, 2 * index
-            older = self._node(key, level, index)
-            candidate = older if gone is None else self._joined(gone, older)
-            rest = self._joined(self._node(key, level, index + 1), after)
-            if self._goes(key, candidate, rest, before):
-                gone, index = candidate, index + 1
-            else:
-                after = rest
-        leaf = self._node(key, 0, index)
-        if self.valid is not None and not self.valid(self._lowered(key, self._joined(leaf, after))):
-            return self._one(key, index) + 1
-        if self.evict is not None:
-            self._one(key, index)
-            candidate = leaf if gone is None else self._joined(gone, leaf)
-            if self.evict(self._lowered(key, candidate), self._lowered(key, after), before):
-                return index + 1
-        return index
+        def node(level: int, index: int) -> Piece:
+            return self._node(key, level, index)
 
-    def _goes(self, key: int, candidate: Piece, after: Piece, before: Any) -> bool:
-        """Whether all of a candidate has to be evicted, as far as can be seen without looking into it."""
-        rest = self._lowered(key, after)
-        if self.valid is not None and not self.valid(rest):
-            return True
-        return self.evict is not None and bool(self.evict(self._lowered(key, candidate), rest, before))
+        search = Beginning(
+            self._joined,
+            None if self.valid is None else self._is_valid,
+            None if self.evict is None else self._may_go,
+            alone=partial(self._one, key),
+        )
+        nodes = list(cover(head, end - 1, highest=lambda begin: end.bit_length()))
+        return search.find(nodes, node, node(0, end - 1), Piece(self, key, head, end, [], before))
+
+    def _is_valid(self, piece: Piece) -> bool:
+        assert self.valid is not None
+        return bool(self.valid(piece.results))
+
+    def _may_go(self, candidate: Piece, after: Piece, before: Piece) -> bool:
+        assert self.evict is not None
+        return bool(self.evict(candidate.results, after.results, before.results))
 
     # Parts of a window, and their results.
 
     def _node(self, key: int, level: int, index: int) -> Piece:
         begin, forest = index << level, self.forest
-        states = self.states
-        partials = [None if isinstance(s, ExtentState) else forest.node(s, key, level, index) for s in states]
-        return begin, begin + (1 << level), partials
+        partials = [
+            None if isinstance(s, ExtentState) else forest.node(s, key, level, index) for s in self.states
+        ]
+        return Piece(self, key, begin, begin + (1 << level), partials)
 
     def _joined(self, older: Piece, newer: Piece) -> Piece:
-        states = self.states
         combined = [
             None if isinstance(s, ExtentState) else s.monoid.combine(a, b)
-            for s, a, b in zip(states, older[2], newer[2], strict=True)
+            for s, a, b in zip(self.states, older.partials, newer.partials, strict=True)
         ]
-        return older[0], newer[1], combined
+        return Piece(self, older.key, older.begin, newer.end, combined)
 
-    def _lowered(self, key: int, piece: Piece) -> SimpleNamespace:
+    def lowered(self, piece: Piece) -> SimpleNamespace:
+        """The results of a part of a window."""
         results = {}
-        for state, partial in zip(self.states, piece[2], strict=True):
+        for state, partial_ in zip(self.states, piece.partials, strict=True):
             if isinstance(state, ExtentState):
-                results[state.name] = self._whole(state, key, piece[0], piece[1])
+                results[state.name] = self._whole(state, piece.key, piece.begin, piece.end)
             else:
                 with state.no_overflow():
-                    results[state.name] = _value(state.monoid.result(partial))
+                    results[state.name] = _value(state.monoid.result(partial_))
         return SimpleNamespace(**results)
 
     def _results(self, key: int, begin: int, end: int) -> SimpleNamespace:
@@ -174,20 +171,6 @@ class PolicySearch:
         due = DueWindows(np.array([key]), none, stamp[lo], stamp[hi], lo, hi, none, none, none)
         out, ok = state.results(self.table, due, 1)
         return _value(out[0]) if ok[0] else None
-
-
-def _cover(begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """The largest nodes that make up these positions, oldest first.
-
-    >>> list(_cover(3, 13))
-    [(0, 3), (2, 1), (2, 2), (0, 12)]
-    """
-    while begin < end:
-        level = (end - begin).bit_length() - 1
-        if begin:
-            level = min(level, (begin & -begin).bit_length() - 1)
-        yield level, begin >> level
-        begin += 1 << level
 
 
 def _value(result: Any) -> Any:

@@ -36,6 +36,8 @@ from windrow.kernels.slices.bucket_layout import (
     UNKNOWN,
     N,
 )
+from windrow.kernels.slices.buckets import is_bucket
+from windrow.kernels.slices.combine import extend_csa, fill_lcs
 from windrow.kernels.slices.layout import NONE
 
 
@@ -51,10 +53,7 @@ def bound(partials, slices, due, slots, keys, found, count, kind, counting, samp
             clear(csa, at)
             copy(scratch, 0, lcs, base + lo)
         else:
-            slot = due.back[w]
-            while slot != hi:
-                slot = slices.newer[slot]
-                merge(csa, at, csa, at, parts, slot)
+            extend_csa(parts, csa, at, slices.newer, due.back[w], hi)
             merge(scratch, 0, lcs, base + lo, csa, at)
         bucket = slices.older[lo]
         inside = bucket != NONE and slices.stop[bucket] >= due.start[w]
@@ -75,7 +74,7 @@ def bound_searched(parts, slices, due, rests, work, found, count, kind, sampling
     """
     for w in range(count):
         bucket = slices.older[due.lo[w]]
-        inside = bucket != NONE and parts[MANY][bucket] >= 0
+        inside = is_bucket(bucket, parts[MANY])
         found.inside[w] = inside
         found.missing[w] = 0
         found.state[w] = NUMBER
@@ -88,16 +87,6 @@ def bound_searched(parts, slices, due, rests, work, found, count, kind, sampling
             bound_inside(work, 1, work, kind, (0, parts[MANY][bucket]), found, w)
         if sampling:
             keep_result(parts, due.hi[w], work, kind, found, w)
-
-
-def fill_lcs(parts, lcs, older, lo, hi, base):
-    """The lcs of the slices lo to hi, right to left. A function of another module would not be specialised."""
-    slot = hi
-    copy(lcs, base + slot, parts, slot)
-    while slot != lo:
-        before = older[slot]
-        merge(lcs, base + before, parts, before, lcs, base + slot)
-        slot = before
 
 
 def suffix_length(parts, bucket, left, slices, counting):

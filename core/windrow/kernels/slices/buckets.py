@@ -43,7 +43,7 @@ from windrow.kernels.slices.bucket_layout import (
     N,
 )
 from windrow.kernels.slices.layout import NONE
-from windrow.kernels.slices.slide import evict_before, evict_key, first_window
+from windrow.kernels.slices.slide import evict_before, evict_key, next_begin
 
 
 def thin(slices, slides, keys, closed, dims, promise, rest, most, into, gone):
@@ -334,29 +334,24 @@ def expect_extreme(slices, newest, part, promise, rest, d):
 
 def evict_before_cut(slices, slides, keys, many):
     """As ``evict_before_lo``; a bucket before the first slice stays, because the window may begin inside it."""
-    for position in range(len(keys)):
-        lo = slides.lo[0, keys[position]]
-        if lo != NONE and is_cut(slices, many, lo):
+    for key in keys:
+        lo = slides.lo[0, key]
+        if lo != NONE and is_bucket(slices.older[lo], many):
             lo = slices.older[lo]
-        evict_before(slices, keys[position], lo)
+        evict_before(slices, key, lo)
 
 
-def is_cut(slices, many, lo):
-    """Whether a window that was searched, and begins with a slice, may begin inside the one before it: a bucket, not a row."""
-    return slices.older[lo] != NONE and many[slices.older[lo]] >= 0
+def is_bucket(slot, many):
+    """Whether there is a slice in a slot, and it has more than a row."""
+    return slot != NONE and many[slot] >= 0
 
 
 def evict_buckets(slices, slides, keys, limit, grid):
     """As ``evict_fixed``; a bucket stays while a window to come begins inside it."""
-    for position in range(len(keys)):
-        key = keys[position]
+    for key in keys:
         if slices.first[key] == NONE:
             continue
-        bound = slices.stop[slices.last[key]] + 1
-        final = limit[key] if len(limit) > 1 else limit[0]
-        for which in range(len(grid.range)):
-            k = max(slides.following[which, key], first_window(final, grid, which))
-            bound = min(bound, grid.offset[which] + k * grid.slide[which])
+        bound = next_begin(slices, slides, key, limit, grid)
         p = slices.first[key]
         while p != NONE and slices.stop[p] < bound:
             p = slices.newer[p]

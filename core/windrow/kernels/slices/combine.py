@@ -38,10 +38,7 @@ def slide(partials, slices, due, slots, keys, results, begin, end, covered):
                 fill_lcs(parts, lcs, slices.older, lo, hi, base)
             clear(csa, at)
         else:
-            slot = due.back[w]
-            while slot != hi:
-                slot = slices.newer[slot]
-                merge(csa, at, csa, at, parts, slot)
+            extend_csa(parts, csa, at, slices.newer, due.back[w], hi)
         # also with an empty csa: windows over the same slices are then alike bit by bit, however they are planned
         merge(scratch, 0, lcs, base + lo, csa, at)
         finish(results, w, scratch)
@@ -67,6 +64,13 @@ def fill_lcs(parts, lcs, older, lo, hi, base):
         slot = before
 
 
+def extend_csa(parts, csa, at, newer, slot, last):
+    """The csa takes the slices after one slot, up to the last."""
+    while slot != last:
+        slot = newer[slot]
+        merge(csa, at, csa, at, parts, slot)
+
+
 def rebuild(partials, slices, slides, slots, keys, numbers):
     """lcs and csa of every window over the slices of some keys, grouped as they were, from the slices."""
     parts, lcs, csa = partials.parts, partials.lcs, partials.csa
@@ -78,10 +82,7 @@ def rebuild(partials, slices, slides, slots, keys, numbers):
             fill_lcs(parts, lcs, slices.older, slides.lo[which, key], front, which * slots)
             at = which * keys + key
             clear(csa, at)
-            slot = front
-            while slot != slides.back[which, key]:
-                slot = slices.newer[slot]
-                merge(csa, at, csa, at, parts, slot)
+            extend_csa(parts, csa, at, slices.newer, front, slides.back[which, key])
 
 
 def wipe(parts, slots, begin, end):

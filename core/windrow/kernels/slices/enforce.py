@@ -8,6 +8,7 @@ has to be unfolded: that row is left to the interpreted search.
 from __future__ import annotations
 
 from windrow.kernels.partials import copy, defined, merge
+from windrow.kernels.slices.combine import fold_nodes
 from windrow.kernels.slices.forest import largest, node_at, slot_at
 from windrow.kernels.slices.seam import evict, outcome, valid
 
@@ -39,14 +40,14 @@ def enforce_rows(slices, forest, parts, above, work, cover, keys, left, heads, e
 
 def beginning(slices, forest, parts, above, work, cover, key, head, end, evicts):
     """The first position of one window."""
-    fold(forest, parts, above, key, head, end, work, BEFORE)
+    fold_nodes(parts, above, forest, key, head, end, work, BEFORE)
     if not defined(work, BEFORE):
         return STUCK
     if valid(outcome(work, BEFORE)):
         if not evicts:
             return head
         slot = slot_at(forest, key, head)
-        fold(forest, parts, above, key, head + 1, end, work, AFTER)
+        fold_nodes(parts, above, forest, key, head + 1, end, work, AFTER)
         if slices.page[slot] != 0 or not defined(parts, slot) or not defined(work, AFTER):
             return STUCK
         if not evict(outcome(parts, slot), outcome(work, AFTER), outcome(work, BEFORE)):
@@ -145,24 +146,3 @@ def join(forest, parts, above, key, level, begin, work, into, newer):
         merge(work, into, parts, slot_at(forest, key, begin), work, newer)
     else:
         merge(work, into, above, node_at(forest, key, level, begin >> level), work, newer)
-
-
-def fold(forest, parts, above, key, begin, end, out, i):
-    """Slot i of ``out`` becomes the aggregate of the positions from begin to end, grouped as results are."""
-    started = False
-    while begin < end:
-        level = largest(begin, end)
-        if level == 0:
-            slot = slot_at(forest, key, begin)
-            if started:
-                merge(out, i, out, i, parts, slot)
-            else:
-                copy(out, i, parts, slot)
-        else:
-            slot = node_at(forest, key, level, begin >> level)
-            if started:
-                merge(out, i, out, i, above, slot)
-            else:
-                copy(out, i, above, slot)
-        started = True
-        begin += 1 << level

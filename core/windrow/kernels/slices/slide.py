@@ -348,32 +348,33 @@ def evict_key(slices, slides, key, bound):
 def evict_fixed(slices, slides, keys, limit, grid):
     """Free what lies before the next window of the whole grid.
 
-    Windows that end at or before the limit of their key are final, also those that had no row.
-    """
-    for position in range(len(keys)):
-        key = keys[position]
-        if slices.first[key] == NONE:
-            continue
-        bound = slices.stop[slices.last[key]] + 1
-        final = limit[key] if len(limit) > 1 else limit[0]
-        for which in range(len(grid.range)):
-            k = max(slides.following[which, key], first_window(final, grid, which))
-            bound = min(bound, grid.offset[which] + k * grid.slide[which])
-        evict_key(slices, slides, key, bound)
+    Windows that end at or before the limit of their key are final, also those that had no row."""
+    for key in keys:
+        if slices.first[key] != NONE:
+            evict_key(slices, slides, key, next_begin(slices, slides, key, limit, grid))
+
+
+def next_begin(slices, slides, key, limit, grid):
+    """Where the next window of the whole grid begins, or what follows the last slice."""
+    bound = slices.stop[slices.last[key]] + 1
+    final = limit[key] if len(limit) > 1 else limit[0]
+    for which in range(len(grid.range)):
+        k = max(slides.following[which, key], first_window(final, grid, which))
+        bound = min(bound, grid.offset[which] + k * grid.slide[which])
+    return bound
 
 
 def evict_below(slices, slides, keys, bounds):
     """Free the slices before the bound of their key (an array of one: of all keys)."""
-    for position in range(len(keys)):
-        key = keys[position]
+    for key in keys:
         if slices.first[key] != NONE:
             evict_key(slices, slides, key, bounds[key] if len(bounds) > 1 else bounds[0])
 
 
 def evict_before_lo(slices, slides, keys):
     """Free the slices before the first one of the last window; stamps may be equal there."""
-    for position in range(len(keys)):
-        evict_before(slices, keys[position], slides.lo[0, keys[position]])
+    for key in keys:
+        evict_before(slices, key, slides.lo[0, key])
 
 
 def evict_before(slices, key, slot):
@@ -389,8 +390,7 @@ def evict_before(slices, key, slot):
 
 def release(slices, slides, keys):
     """Free all slices of some keys."""
-    for position in range(len(keys)):
-        key = keys[position]
+    for key in keys:
         p = slices.first[key]
         while p != NONE:
             free_slot(slices, key, p)
