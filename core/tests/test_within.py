@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import windrow as wr
 from windrow import oracle
+from windrow.data import server_memory
 from windrow.errors import BoundWarning, QueryError
 from windrow.storage.pages import MemoryPages
 
@@ -104,6 +105,38 @@ def test_few_leaves_where_values_are_alike() -> None:
     assert leaves < 200
     predicted = dataclasses.replace(query, within=wr.Within(relative=0.05, confidence=0.95))
     assert run(predicted, streams()["stationary"], batch=64)[1].leaves < 0.6 * leaves
+
+
+def memory(seed: int, *, regimes: bool) -> Any:
+    """A reading of a server's memory for every ten minutes of 30 days."""
+    batches = server_memory(rows=30 * 86_400, seed=seed, regimes=regimes)
+    return np.concatenate([batch.column("used_kb").to_numpy() for batch in batches])[::600]
+
+
+@pytest.mark.parametrize("seed", [0, 13])
+def test_a_prediction_that_a_new_regime_breaks_holds_again_after_two_windows(seed: int) -> None:
+    """The error stays true, and leaves stay few. It is two windows, because a sample of results lasts one window."""
+    x, length = memory(seed, regimes=True), 300
+    levels = np.log(x / memory(seed, regimes=False))
+    levels = np.median(sliding_window_view(levels, 41), axis=1)  # without the hours in which nothing changes
+    changes = np.flatnonzero(np.abs(np.diff(levels)) > 0.1) + 21
+    query = wr.Query(
+        window=wr.CountWindow(length, 1),
+        aggregates={"total": wr.Sum("x")},
+        within=wr.Within(relative=0.05, confidence=0.95),
+    )
+    with pytest.warns(BoundWarning):
+        found, operator, leaves = run(query, x, batch=100)
+    true = true_results(x, length)
+    away, error = errors_of(found, true, "total")
+    assert (away <= error).all()
+    ends = np.flatnonzero(error > 0.05 * true["total"] * (1 + 1e-9)) + length
+    assert 0 < len(ends) <= operator.exceeded
+    last = changes[np.searchsorted(changes, ends) - 1]
+    assert (ends > changes[0]).all()
+    assert (ends - last).max() <= 2 * length
+    certain = dataclasses.replace(query, within=wr.Within(relative=0.05))
+    assert leaves <= run(certain, x, batch=100)[2]
 
 
 @pytest.mark.parametrize("within", [wr.Within(absolute=5000), wr.Within(rows=0.01), wr.Within(rows=40)])
