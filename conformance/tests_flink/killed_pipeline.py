@@ -44,6 +44,8 @@ TICKS = 300
 """Updates that a gate has, one every millisecond of event time. Each waits for a while."""
 DISORDER = "400ms"
 """More than a gate takes."""
+BEHIND = 50
+"""So many updates later, what an update has done has come out: the disorder has passed."""
 WAIT = 0.1
 """Seconds that an element waits at most: checkpoints do not overtake it."""
 
@@ -84,8 +86,11 @@ class Interruption:
     The checkpoint after the next one began after the first update was read, so the job does not go back to a gate.
     """
 
-    def __init__(self, files: Files, kill_at: int | None, fail_at: int | None) -> None:
+    def __init__(
+        self, files: Files, kill_at: int | None = None, fail_at: int | None = None, slow_at: int | None = None
+    ) -> None:
         self.files, self.kill_at, self.fail_at = files, kill_at, fail_at
+        self.slow_at = slow_at if slow_at is not None else kill_at if kill_at is not None else fail_at
         self.failed = f"{files.folder}/failed"
         self.group = os.getpgrp()
         self.first: int | None = None
@@ -95,16 +100,21 @@ class Interruption:
         fails = self.fail_at is not None and number >= self.fail_at and not os.path.exists(self.failed)
         if self.first is None:
             self.first = self.files.checkpoint()
-        if not (kills or fails):
+        if not (kills or fails) or self.files.checkpoint() < self.first + 2:
             return
-        if self.files.checkpoint() < self.first + 2:
-            time.sleep(WAIT)
-        elif fails:
+        if fails:
             Path(self.failed).touch()
             raise RuntimeError("a failure that happens once")
-        else:
-            os.killpg(self.group, signal.SIGKILL)
-            signal.pause()
+        os.killpg(self.group, signal.SIGKILL)
+        signal.pause()
+
+    def slow(self, number: int) -> None:
+        """Let few updates come while a checkpoint is waited for. Only where they are read: barriers queue up behind rows."""
+        time.sleep(WAIT if self.slow_at is not None and number >= self.slow_at and not self.over else 0.002)
+
+    @property
+    def over(self) -> bool:
+        return self.kill_at is None and self.fail_at is not None and os.path.exists(self.failed)
 
 
 class Updates(FlatMapFunction):  # type: ignore[misc]
@@ -125,7 +135,7 @@ class Updates(FlatMapFunction):  # type: ignore[misc]
                 Path(self.files.reached()[0]).touch()
             wait(self.files.opened(gate))
         else:
-            time.sleep(0.002)
+            self.interruption.slow(row[3])
             if row[0] == SPACES[-1]:
                 self.interruption.at(row[3])
         yield row
@@ -235,7 +245,8 @@ def main() -> None:
         settings={"python.fn-execution.bundle.size": "100"},
     )
     told, files = story(asked.count), Files(asked.folder, asked.life)
-    updates = Updates(told, files, Interruption(files, asked.read, asked.fail))
+    later = None if asked.emitted is None else asked.emitted + BEHIND
+    updates = Updates(told, files, Interruption(files, asked.read, asked.fail, later))
     changes = Changes(told, files)
     found = pipelined(
         numbered(flink, updates, len(updates.rows), UPDATE, "updates"),
@@ -245,7 +256,7 @@ def main() -> None:
     emitted = Lines(
         ["space", "stream", "ts", "sequence", "values", "sink"],
         files,
-        Interruption(files, asked.emitted, None),
+        Interruption(files, asked.emitted),
     )
     reported = Lines(["space", "kind", "stream", "ts", "sequence", "message"], files, None)
     lines = found.map(emitted, output_type=TEXT).uid("emitted").set_parallelism(1)
