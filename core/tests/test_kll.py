@@ -170,7 +170,7 @@ def test_booleans_and_integers() -> None:
 
 def test_every_window_is_near() -> None:
     values = SAMPLES["uniform"][:20_000]
-    assert near(values, wr.KLL("x", q=0.9), wr.TimeWindow(8000, 1000)) == 27
+    assert near(values, wr.KLL("x", q=0.9, k=20), wr.TimeWindow(8000, 1000)) == 27
 
 
 @pytest.mark.parametrize("algorithm", ["TwoStacksLite", "DABALite", "PBA"])
@@ -195,7 +195,7 @@ def near(values: Array, aggregate: wr.KLL, window: wr.TimeWindow, compiled: bool
 def test_batches_and_restarts_change_nothing() -> None:
     values = SAMPLES["uniform"][:6000]
     rows = pa.table({"ts": np.arange(len(values)), "x": values})
-    query = wr.Query(window=wr.TimeWindow(3000, 500), aggregates={"p": wr.KLL("x", q=0.9)})
+    query = wr.Query(window=wr.TimeWindow(3000, 500), aggregates={"p": wr.KLL("x", q=0.9, k=20)})
     whole = wr.aggregate(rows, query)
     operator, pieces = wr.Operator(query), []
     for begin in range(0, len(values), 700):
