@@ -114,6 +114,12 @@ def test_compiled_and_interpreted_sketches_are_the_same() -> None:
     assert compiled == monoid.result(monoid.fold([(value,) for value in values.tolist()]))
 
 
+def test_sketches_keep_the_laws() -> None:
+    aggregate = wr.HyperLogLog("x", precision=4, returns="datasketches")
+    wr.laws.check(aggregate, [0.0, -0.0, 1.5, 7.0, math.nan, math.inf], examples=50, compiled=False)
+    wr.laws.check(aggregate, ["", "a", "b", "naïve"], examples=50, compiled=False)
+
+
 def test_what_has_no_form_there_is_refused() -> None:
     with pytest.raises(AggregateError, match="DataSketches has no form for values of decimal"):
         wr.HyperLogLog("x", returns="datasketches").bind([pa.decimal128(10, 2)])
