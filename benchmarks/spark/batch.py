@@ -105,7 +105,9 @@ def _floors(spark: SparkSession, rows: int) -> list[Case]:
 
 
 def _hot_key(spark: SparkSession, rows: int) -> list[Case]:
-    """One key: its time is cut, and two tasks share it. With one cheap aggregate Spark's own half keeps one core busy already."""
+    """One key: its time or its rows are cut, and two cores share it. With one cheap aggregate Spark's own half keeps one core
+    busy already.
+    """
     hot = way.loads(spark, rows // 2, 1, 1000).drop("plug")
     aggregates = {
         "median": wr.Median("load"),
@@ -115,6 +117,9 @@ def _hot_key(spark: SparkSession, rows: int) -> list[Case]:
     }
     query = wr.Query(window=wr.TimeWindow("2s", "100ms"), aggregates=aggregates)
     one_task = "windrow, one task"
+    counted = way.loads(spark, rows, 1, 1000)
+    smooth = wr.Apply(smoothed, ["load"], returns="f8")
+    by_count = wr.Query("plug", window=wr.CountWindow(10_000, 5), aggregates={"smooth": smooth})
     return [
         Case(
             "one hot key, two tasks",
@@ -124,5 +129,22 @@ def _hot_key(spark: SparkSession, rows: int) -> list[Case]:
                 one_task: lambda: windowed(hot, query, parallel=False),
             },
             {one_task: 1.6},
-        )
+        ),
+        Case(
+            "one hot key, count windows, a function of 10,000 rows",
+            rows,
+            {
+                OURS: lambda: windowed(counted, by_count),  # it finds the key, counts its rows and cuts them
+                one_task: lambda: windowed(counted, by_count, parallel=False),
+            },
+            {one_task: 1.3},
+        ),
     ]
+
+
+def smoothed(loads: Any) -> Any:
+    """Exponential smoothing: each step needs the one before it."""
+    level = loads[0]
+    for load in loads:
+        level += 0.1 * (load - level)
+    return level
