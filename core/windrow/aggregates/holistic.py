@@ -44,7 +44,7 @@ class Collect(Aggregate):
             identity=(),
             lift=_single,
             lift_many=_all,
-            combine=_concatenated,
+            combine=concatenated,
             lower=_list_of(types[0]),
             defined=_always,
             output=pa.list_(types[0]),
@@ -200,7 +200,8 @@ def _all(column: Array) -> tuple[Any, ...]:
     return tuple(column.tolist())
 
 
-def _concatenated(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+def concatenated(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Combine of values in their order: the values of a window are those of its slices."""
     return a + b
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.aggregates.holistic import concatenated
 from windrow.operator.bucket_state import BucketAggregation, BucketState
 from windrow.operator.bucket_table import (
     ApproximateCountSlicer,
@@ -20,6 +21,7 @@ from windrow.operator.bucket_table import (
 from windrow.operator.buffer import Buffer
 from windrow.operator.cold import ColdKeys
 from windrow.operator.extents import ExtentState
+from windrow.operator.gathered import GatheredState
 from windrow.operator.idle import Idle
 from windrow.operator.keys import Keys
 from windrow.operator.late import LateRows
@@ -161,7 +163,8 @@ def _table(
     paging: Paging | None,
     cold: ColdKeys | None,
 ) -> SliceTable:
-    states = [_state(bound, name, slicer, how) for name in bound.outputs]
+    sliding = isinstance(final, BoundaryAggregation)
+    states = [_state(bound, name, slicer, how, sliding=sliding) for name in bound.outputs]
     table_of = SliceTable if bound.query.within is None else partial(BucketTable, bound)
     table = table_of(
         keys, slicer, states, final, compiled=how.compiled, paging=paging, cold=cold, pool=how.pool
@@ -170,14 +173,19 @@ def _table(
     return table
 
 
-def _state(bound: BoundQuery, name: str, slicer: Slicer, how: How) -> AggregateState:
-    """One aggregate's state: rows and extents for a function of whole windows, otherwise partials."""
+def _state(bound: BoundQuery, name: str, slicer: Slicer, how: How, *, sliding: bool) -> AggregateState:
+    """One aggregate's state: rows and extents for a function of whole windows, otherwise partials.
+
+    ``sliding`` says that each aggregate computes its windows by itself.
+    """
     columns = bound.inputs(name)
     if name not in bound.monoids:
         bucket = bound.buckets[name.removesuffix("_error")]
         return BucketState(name, bucket, columns, slicer.windows, how.compiled)
     monoid = bound.monoids[name]
     whole = bound.whole(name, compiled=how.compiled)
+    if whole is None and sliding and monoid.combine is concatenated:
+        return GatheredState(name, monoid, columns, how.compiled)
     if whole is None:
         return AggregateState(name, monoid, columns, slicer.windows, how.compiled)
     return ExtentState(
