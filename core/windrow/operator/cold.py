@@ -194,7 +194,6 @@ class ColdKeys:
             return 0
         if table.paging is not None:
             table.paging.keep(page_name(self.next_block), page)
-            table.paging.forget(keys)
         self._enter(table, keys, self.next_block, Block(keys, block))
         self._put(table, keys, empty, due)
         take_out(table, keys)  # the ids of the windows to come stay, as they will be in the end

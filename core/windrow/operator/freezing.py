@@ -70,8 +70,10 @@ def rebuild(table: SliceTable, keys: Ints) -> None:
 
 
 def take_out(table: SliceTable, keys: Ints) -> None:
-    """The slices of these keys leave the table. The ids of their next windows stay."""
+    """The slices of these keys leave the table, and the keys their leaves. The ids of their next windows stay."""
     table.release(keys)
+    if table.paging is not None:
+        table.paging.forget(keys)  # also that their slices were freed
     slides = table.slides
     slides.lo[:, keys] = slides.front[:, keys] = slides.back[:, keys] = NONE
     table.final.forget(keys)
