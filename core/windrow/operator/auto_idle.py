@@ -33,7 +33,7 @@ LEAST, STEPS = 1_000_000, 64
 FADE = 1 << 16
 """After so many silences the weight of old ones is halved."""
 AGAIN = 1 << 12
-"""After so many silences D is chosen again."""
+"""After so many silences D is chosen again; after as many as there are silent keys, if these are more."""
 BETTER = 0.9
 """Another D is chosen only if its cost is so many times that of the present one, or less."""
 
@@ -67,12 +67,12 @@ class AutoIdle:
         self.break_even = self.costs.break_even
         self._closed = np.zeros(STEPS + 1)
         self._lengths = np.zeros(STEPS + 1)
-        self._heard = self._rows = self._fading = 0
+        self._heard = self._silent = self._fading = 0
 
     @property
     def is_due(self) -> bool:
         """Whether enough was heard to choose again."""
-        return self._heard >= AGAIN
+        return self._heard >= max(AGAIN, self._silent)
 
     def heard(self, silences: Ints) -> None:
         """Rows came after silences of these lengths."""
@@ -88,7 +88,7 @@ class AutoIdle:
 
     def decide(self, lasting: Ints, size: int) -> None:
         """Choose D. ``lasting`` are the silences of keys that are silent now, ``size`` the bytes of the state."""
-        self._heard = 0
+        self._heard, self._silent = 0, len(lasting)
         full = self.memory is not None and size > self.memory
         if self.memory is not None:
             slack = size < 0.8 * self.memory
@@ -96,11 +96,10 @@ class AutoIdle:
             self.break_even = min(self.break_even * 2, self.costs.break_even) if slack else self.break_even
         cost, busy = self._cost(lasting)
         allowed = (self.durations <= max(self.break_even, LEAST)) & (busy <= self.cpu)
-        if not allowed.any():
-            self.after, self.why = (
-                int(self.durations[-1]),
-                f"auto: freezing would take more than {self.cpu:.0%} of the time",
-            )
+        if not allowed.any():  # the shortest that takes no more of the time; the longest takes none of it
+            self.after = int(self.durations[np.argmax(busy <= self.cpu)])
+            shortest = durations.format(self.after // 1_000_000 * 1_000_000)
+            self.why = f"auto: less than {shortest} would take more than {self.cpu:.0%} of the time"
         else:
             best = int(np.argmin(np.where(allowed, cost, np.inf)))
             now = np.searchsorted(self.durations, self.after)
