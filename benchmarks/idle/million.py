@@ -98,6 +98,7 @@ def measure(idle: Any, keys: int, stored: bool) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--stores", nargs="+", default=["memory", "store"])
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -105,7 +106,7 @@ def main() -> None:
         print(json.dumps(measure(None if after == "never" else after, options.keys, stored == "store")))
         return
     lines = []
-    for stored in ("memory", "store"):
+    for stored in options.stores:
         for after in ("never", "60s"):
             command = [sys.executable, "-m", "benchmarks.idle.million", "--one", after, stored]
             found = subprocess.run(

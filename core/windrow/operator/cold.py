@@ -347,7 +347,7 @@ class ColdKeys:
     def started(self, table: SliceTable, watermark: int) -> None:
         """State was loaded: when its keys had their last row is not known, so they count as just seen."""
         self._grow(table.key_room)
-        if not foresees(table):
+        if self.blocks and not foresees(table):
             self.thaw(table, np.flatnonzero(self.of != NONE))
         self.slide(table, table.keys.order, table.slid)  # those windows have come out before
         self.last[(table.slices.held > 0) | (self.of != NONE)] = watermark
