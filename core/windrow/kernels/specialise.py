@@ -324,13 +324,25 @@ def _module_token(module: ModuleType) -> str:
 
 @cache
 def _sources(module: ModuleType) -> tuple[str, ...]:
-    """The source of a kernel module, and of every module of windrow from which it imports."""
+    """The source of a kernel module, and of every module of windrow from which it imports, itself or through other kernels."""
+    found: dict[str, str] = {}
+    left = [module]
+    while left:
+        one = left.pop()
+        if one.__name__ in found:
+            continue
+        found[one.__name__] = _source(one)
+        if one is module or one.__name__.startswith("windrow.kernels."):
+            left += [sys.modules[name] for name in _imported(one)]
+    return tuple(found[name] for name in sorted(found))
+
+
+def _imported(module: ModuleType) -> set[str]:
     names = {
         value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
         for value in vars(module).values()
     }
-    ours = sorted(name for name in names if isinstance(name, str) and name.startswith("windrow."))
-    return (_source(module), *(_source(sys.modules[name]) for name in ours))
+    return {name for name in names if isinstance(name, str) and name.startswith("windrow.")}
 
 
 @cache
