@@ -119,7 +119,7 @@ Q = np.array([0.5])
 
 # Values lie side by side, those of the highest level first, so that a row is added at the end. ``sizes`` has how many
 # there are of each level, from level 0 on. No level is in order; a level is sorted when it is compacted. Loops take the place
-# of slices, because they compile in half the time.
+# of slices, because they compile faster.
 
 
 def _add(parts: Any, i: int, x: Any) -> None:
@@ -201,8 +201,9 @@ def _compact(sizes: Any, values: Any, used: int, level: int, n: Any) -> int:
 
 
 def _sort(values: Any, weights: Any, begin: int, end: int) -> None:
-    """Sort some values, and their weights with them, if they have any. Shell's sort: numpy's takes longer to compile than all
-    the rest.
+    """Sort some values, and their weights with them, if they have any.
+
+    This is Shell's sort. Numpy's takes ten times as long to compile, and is no faster for so few values.
     """
     weighted = len(weights) > 0
     for gap in GAPS:
