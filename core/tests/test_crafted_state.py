@@ -27,7 +27,7 @@ HEAD = 22
 
 def sealed(image: Any) -> bytes:
     body = encode_value(image)
-    return snapshot._HEAD.pack(snapshot.MAGIC, snapshot.VERSION, len(body), zlib.crc32(body)) + body
+    return snapshot._HEAD.pack(snapshot.MAGIC, snapshot.FIRST, len(body), zlib.crc32(body)) + body
 
 
 def int64s(*numbers: int) -> bytes:

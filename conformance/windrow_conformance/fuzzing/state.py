@@ -168,7 +168,7 @@ def go_on(given: tuple[int, bool, Images], compiled: bool = True) -> None:
 
 def _written(image: Any) -> bytes:
     body = encode_value(image)
-    return struct.pack("<8sHQI", snapshot.MAGIC, snapshot.VERSION, len(body), zlib.crc32(body)) + body
+    return struct.pack("<8sHQI", snapshot.MAGIC, snapshot.FIRST, len(body), zlib.crc32(body)) + body
 
 
 def _changed(value: Any, random: Random) -> Any:
