@@ -88,7 +88,7 @@ def outcome(got: Iterable[Out], expected: Iterable[Out]) -> tuple[int, int]:
     """How many rows are lost or wrong, and how many came twice."""
     ours, theirs = Counter(got), Counter(expected)
     lost = sum((theirs - ours).values()) + sum(row not in theirs for row in ours)
-    return lost, sum((ours - theirs)[row] for row in theirs)
+    return lost, sum(count for row, count in (ours - theirs).items() if row in theirs)
 
 
 def _job(engine: str) -> Any:
