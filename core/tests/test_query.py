@@ -147,7 +147,7 @@ def test_a_query_does_not_change():
 
 def test_algorithms_are_known_by_name():
     assert query(algorithm="TwoStacks").bind(SCHEMA)
-    with pytest.raises(QueryError, match=r"no algorithm 'magic'; there are auto, AMTA, .*TwoStacks"):
+    with pytest.raises(QueryError, match=r"no algorithm 'magic'; there are auto, A2MTA, AMTA, .*TwoStacks"):
         query(algorithm="magic")
     with pytest.raises(QueryError, match="no algorithm None"):
         query(algorithm=None)
