@@ -21,7 +21,11 @@ from windrow_spark.session import SHORT_JOB
 
 
 def session(folder: Path, settings: dict[str, str] | None = None) -> SparkSession:
-    """A session that keeps its files in a folder; ``settings`` are those of windrow, or others in their place."""
+    """A session that keeps its files in a folder; ``settings`` are those of windrow, or others in their place.
+
+    The settings of the first session of a process become properties of its JVM, so every later one has those that it does
+    not set itself. Tests here rely on the last micro-batch, which :func:`windrow_spark.session.local_session` switches off.
+    """
     found = (
         SparkSession.builder.master("local[2]")
         .appName("windrow tests")
@@ -34,6 +38,7 @@ def session(folder: Path, settings: dict[str, str] | None = None) -> SparkSessio
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.streaming.noDataMicroBatches.enabled", "true")
         .config("spark.driver.extraJavaOptions", SHORT_JOB)
         .config(map=session_conf() if settings is None else settings)
         .getOrCreate()

@@ -163,6 +163,7 @@ def _session(folder: Path, *, fresh_workers: bool = False) -> Any:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "true",
         "spark.python.worker.reuse": "false" if fresh_workers else "true",
     }
     for name, value in settings.items():
