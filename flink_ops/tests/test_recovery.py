@@ -88,7 +88,7 @@ def test_the_windows_are_those_of_an_uninterrupted_run(
     refused = run(tmp_path, other, state, 1, resume=savepoint)
     second = run(tmp_path, mode, state, 2, resume=savepoint)
     deadline = time.monotonic() + PATIENCE
-    while lines(tmp_path / "time") < before + 100 or latest_checkpoint(tmp_path) is None:
+    while lines(tmp_path / "time") < before + 30 or latest_checkpoint(tmp_path) is None:
         assert time.monotonic() < deadline and second.poll() is None, second.communicate(timeout=5)[0]
         time.sleep(0.2)
     os.killpg(second.pid, signal.SIGKILL)
