@@ -6,8 +6,11 @@ from windrow_conformance.cases import transcripts
 from windrow_conformance.runner import run
 
 
-@pytest.mark.parametrize(("way", "least"), [("batch", 40), ("batch in ranges", 20), ("streaming", 5)])
-def test_quick_subset(way: str, least: int) -> None:
-    verdicts = run(["spark"], transcripts(), subset="quick", ways=[way])
+@pytest.mark.parametrize(
+    ("way", "every", "least"), [("batch", 1, 40), ("batch in ranges", 3, 6), ("streaming", 1, 5)]
+)
+def test_quick_subset(way: str, every: int, least: int) -> None:
+    """Hot keys in ranges are compared with the oracle in core's tests too, so every third case is enough here."""
+    verdicts = run(["spark"], transcripts()[::every], subset="quick", ways=[way])
     assert len(verdicts) >= least
     assert not [f"{each.case.name}: {each.why}" for each in verdicts if each.red]

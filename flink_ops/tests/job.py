@@ -17,7 +17,7 @@ from pyflink.java_gateway import get_gateway
 import windrow as wr
 from windrow_flink import environment, stop_with_savepoint, windowed, windowed_by_workers
 
-ROWS = int(os.environ.get("WINDROW_JOB_ROWS", "4800"))
+ROWS = int(os.environ.get("WINDROW_JOB_ROWS", "3600"))
 QUERY = wr.Query(
     by="plug",
     window=wr.TimeWindow("3s", "500ms"),
@@ -52,14 +52,14 @@ def table() -> pa.Table:
 
 
 class SlowRow(MapFunction):  # type: ignore[misc]
-    """A row every now and then; fails once, if it is asked to, after a sixteenth of the rows."""
+    """A row every now and then; fails once, if it is asked to, after a twelfth of the rows."""
 
     def __init__(self, fail_once: str | None) -> None:
         self.fail_once = fail_once
 
     def map(self, number: int) -> Row:
         time.sleep(0.002)
-        if self.fail_once and number == ROWS // 16 and not os.path.exists(self.fail_once):
+        if self.fail_once and number == ROWS // 12 and not os.path.exists(self.fail_once):
             Path(self.fail_once).touch()
             raise RuntimeError("a failure that happens once")
         return Row(*row(number))
