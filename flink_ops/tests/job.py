@@ -17,7 +17,7 @@ from pyflink.java_gateway import get_gateway
 import windrow as wr
 from windrow_flink import environment, stop_with_savepoint, windowed, windowed_by_workers
 
-ROWS = int(os.environ.get("WINDROW_JOB_ROWS", "3600"))
+ROWS = int(os.environ.get("WINDROW_JOB_ROWS", "2400"))
 QUERY = wr.Query(
     by="plug",
     window=wr.TimeWindow("3s", "500ms"),
@@ -52,13 +52,18 @@ def table() -> pa.Table:
 
 
 class SlowRow(MapFunction):  # type: ignore[misc]
-    """A row every now and then; fails once, if it is asked to, after a twelfth of the rows."""
+    """A row every now and then; fails once, if it is asked to, after a twelfth of the rows.
 
-    def __init__(self, fail_once: str | None) -> None:
+    From row ``linger_at`` on, rows come so slowly that whoever means to stop the job finds it running. They do come: a source that
+    stands still lets no checkpoint pass.
+    """
+
+    def __init__(self, fail_once: str | None, linger_at: int) -> None:
         self.fail_once = fail_once
+        self.linger_at = linger_at
 
     def map(self, number: int) -> Row:
-        time.sleep(0.002)
+        time.sleep(0.002 if number < self.linger_at else 0.05)
         if self.fail_once and number == ROWS // 12 and not os.path.exists(self.fail_once):
             Path(self.fail_once).touch()
             raise RuntimeError("a failure that happens once")
@@ -90,6 +95,7 @@ def main() -> None:
         "detached",
         "way",
         "restarts",
+        "linger-at",
     )
     for name in options:
         parse.add_argument(f"--{name}")
@@ -103,13 +109,14 @@ def main() -> None:
         every="500ms",
         resume=asked.resume,
         restarts=int(asked.restarts or 3),
-        settings={"python.fn-execution.bundle.size": "100"},
+        settings={"python.fn-execution.bundle.size": "20"},
     )
     source = flink.from_source(
         NumberSequenceSource(0, ROWS - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
     ).uid("numbers")
     source.set_parallelism(1)
-    rows = source.map(SlowRow(asked.fail_once), output_type=TYPE).uid("rows").set_parallelism(1)
+    slow = SlowRow(asked.fail_once, int(asked.linger_at or ROWS))
+    rows = source.map(slow, output_type=TYPE).uid("rows").set_parallelism(1)
     results = {
         name: windowed(rows, query, disorder="50ms", gather=asked.way == "batches", uid=name)
         for name, query in {"time": QUERY, "count": COUNTED}.items()

@@ -77,7 +77,7 @@ def check_workers(folder: Path) -> None:
 def test_the_windows_are_those_of_an_uninterrupted_run(
     tmp_path: Path, mode: str, state: str, other: str
 ) -> None:
-    first = run(tmp_path, mode, state, 1, fail_once=tmp_path / "failed", stop_after=150)
+    first = run(tmp_path, mode, state, 1, fail_once=tmp_path / "failed", stop_after=150, linger_at=job.ROWS // 3)
     out = output(first)
     assert first.returncode == 0, out
     savepoint = (tmp_path / "savepoint").read_text()
@@ -86,7 +86,7 @@ def test_the_windows_are_those_of_an_uninterrupted_run(
     before = lines(tmp_path / "time")
     # The two modes keep state in different forms: resuming in the other one is refused, not started with nothing.
     refused = run(tmp_path, other, state, 1, resume=savepoint)
-    second = run(tmp_path, mode, state, 2, resume=savepoint)
+    second = run(tmp_path, mode, state, 2, resume=savepoint, linger_at=job.ROWS * 2 // 3)
     deadline = time.monotonic() + PATIENCE
     while lines(tmp_path / "time") < before + 30 or latest_checkpoint(tmp_path) is None:
         assert time.monotonic() < deadline and second.poll() is None, second.communicate(timeout=5)[0]
@@ -107,7 +107,7 @@ def test_the_windows_are_those_of_an_uninterrupted_run(
 def test_rows_that_cross_in_batches_are_not_lost_either(tmp_path: Path, mode: str) -> None:
     """The same for ``pack(stream, query)``: what waits for its batch to fill goes into no checkpoint, so it must not wait there."""
     options = {"way": "batches", "fail_once": tmp_path / "failed"}
-    first = run(tmp_path, mode, "hashmap", 1, stop_after=150, **options)
+    first = run(tmp_path, mode, "hashmap", 1, stop_after=150, linger_at=job.ROWS // 3, **options)
     out = output(first)
     assert first.returncode == 0 and (tmp_path / "failed").exists(), out
     before = lines(tmp_path / "time")

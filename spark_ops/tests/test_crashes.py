@@ -16,7 +16,8 @@ from crash_job import run
 from pyspark.sql import SparkSession
 
 KILLS = 12 if os.environ.get("WINDROW_LONG") else 3
-FILES = KILLS + 3
+FILES = 2 * KILLS + 1
+"""A file is a micro-batch: no life of the job but the last commits more than two, so there is always something to kill."""
 
 
 def make_rows(spark: SparkSession, folder: Path, files: int) -> None:
@@ -40,7 +41,9 @@ def test_output_after_kills_is_that_of_an_undisturbed_run(spark: SparkSession, t
         job, before = start(folder), commits(folder)
         while job.poll() is None and commits(folder) == before:
             time.sleep(0.05)
-        time.sleep(chance.random() * 1.5)
+        moment = time.monotonic() + chance.random() * 1.5
+        while time.monotonic() < moment and commits(folder) < before + 2:
+            time.sleep(0.01)
         assert job.poll() is None, f"the job ended before the kill, with {job.returncode}"
         os.killpg(job.pid, signal.SIGKILL)
         job.wait()
