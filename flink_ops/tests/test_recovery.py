@@ -77,7 +77,9 @@ def check_workers(folder: Path) -> None:
 def test_the_windows_are_those_of_an_uninterrupted_run(
     tmp_path: Path, mode: str, state: str, other: str
 ) -> None:
-    first = run(tmp_path, mode, state, 1, fail_once=tmp_path / "failed", stop_after=150, linger_at=job.ROWS // 3)
+    first = run(
+        tmp_path, mode, state, 1, fail_once=tmp_path / "failed", stop_after=150, linger_at=job.ROWS // 3
+    )
     out = output(first)
     assert first.returncode == 0, out
     savepoint = (tmp_path / "savepoint").read_text()

@@ -287,14 +287,15 @@ class WindowFunction(KeyedProcessFunction):
         self.states.clear()
 
     def _drain(self, held: Held, clock: TimerService) -> Iterator[Any]:
-        """Give the new entries to the operator, and advance it to the current watermark."""
-        operator = held.operator
+        """Let the operator do what there is to do at the current watermark, and ask to be woken for the next window."""
         watermark = from_flink(clock.current_watermark())
-        if not held.new and held.settled and not self._due(operator, watermark):
-            # The timer that led here may be older than the one for the next window.
-            self._ask_to_wake(held, clock)
-            return
-        entries = held.take()
+        if held.new or not held.settled or self._due(held.operator, watermark):
+            yield from self._advance(held, watermark)
+        self._ask_to_wake(held, clock)
+
+    def _advance(self, held: Held, watermark: int) -> Iterator[Any]:
+        """Give the new entries to the operator, and advance it to this watermark."""
+        operator, entries = held.operator, held.take()
         yield from self._through(operator, entries)
         # The operator learns what is due when it advances, even if only to the same watermark.
         settled = watermark > from_flink(-END)
@@ -309,7 +310,6 @@ class WindowFunction(KeyedProcessFunction):
             held.log_cleared()
         self._show(held)
         self.passed.update(PASSED.pack(operator.watermark, held.seen))
-        self._ask_to_wake(held, clock)
 
     def _ask_to_wake(self, held: Held, clock: TimerService) -> None:
         wake = self._wake(held.operator)

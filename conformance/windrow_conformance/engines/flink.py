@@ -9,9 +9,9 @@ Flink's watermark. Flink sends watermarks on periodically; therefore each step w
 been seen behind the windows.
 
 *Restarts.* A restart is a failure: Flink goes on from the last checkpoint, and the steps since then come again. A failure
-stops all cases of a job, so a job has one, at the middle one of each case's restarts. Before it come many breaths: steps in
-which nothing happens, so that a checkpoint can be taken. None can be taken once the source has ended, so the source of
-such a case is slow. Checkpoints are unaligned, so that they do not wait for steps that were sent ahead.
+stops all cases of a job, so a job has one, at the middle one of each case's restarts. The sources of such a job send a few
+steps from one checkpoint to the next. Before its failure a case has breaths, steps in which nothing happens, so that a
+checkpoint holds all that came before them; and so many that all cases of the job fail at the same step.
 """
 
 from __future__ import annotations
@@ -33,10 +33,16 @@ from windrow_conformance.marks import Gap, Mark
 
 TOGETHER = 16
 """How many cases share a job."""
-BREATHS, STEPS_PER_SECOND = 60, 20.0
-"""Breaths before a restart, which take three seconds. A case must be as fast as its source: a checkpoint barrier does
-not overtake the steps that are queued between them."""
-QUICK_RESTARTS = ("time/restart", "time/restart, then silence", "update/restart")
+STEPS_PER_CHECKPOINT = 5
+BREATHS = 2 * STEPS_PER_CHECKPOINT + 1
+"""The least number of breaths before a failure: two checkpoints are completed meanwhile. The first may have begun before the
+last step came, the second has not."""
+QUICK_RESTARTS = (
+    "time/restart",
+    "time/restart, then silence",
+    "session/restart, then silence",
+    "update/restart",
+)
 UNTOLD = Mark(Gap.ENGINES, "Flink's watermarks are whole milliseconds")
 ENDS = Mark(
     Gap.ENGINES, "a bounded stream ends with a watermark after everything, so its last windows come out"
@@ -141,10 +147,10 @@ def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str,
         every="100ms",
         restarts=3 if restarts else 0,
     )
-    failure = Failure(folder)
+    failure, fails = Failure(folder), max(map(_before_failure, cases)) + BREATHS
     named = []
     for number, case in enumerate(cases):
-        named += _results(flink, way, case, folder / f"case{number}", failure)
+        named += _results(flink, way, case, folder / f"case{number}", failure, fails)
     together = named[0].union(*named[1:]) if len(named) > 1 else named[0]
     found: dict[tuple[str, str], list[Any]] = {
         (case.name, what): [] for case in cases for what in ("windows", "late")
@@ -155,8 +161,8 @@ def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str,
     return found
 
 
-def _results(flink: Any, way: str, case: Case, place: Path, failure: Any) -> list[Any]:
-    """What comes out of a case, under its name, from its steps."""
+def _results(flink: Any, way: str, case: Case, place: Path, failure: Any, fails: int) -> list[Any]:
+    """What comes out of a case, under its name, from its steps, of which number ``fails`` fails if the case has a restart."""
     from pyflink.common import Types
 
     from windrow_conformance.engines.flink_steps import Acknowledge, LabelResult
@@ -164,9 +170,9 @@ def _results(flink: Any, way: str, case: Case, place: Path, failure: Any) -> lis
 
     anything, uid = Types.PICKLED_BYTE_ARRAY(), place.name
     place.mkdir()
-    steps = list(_with_breaths(case)) or [("end", None)]
+    steps = list(_with_breaths(case, fails)) or [("end", None)]
     times = list(_times(steps))
-    timed = _timed_steps(flink, steps, times, place, failure, slow=case.restarts > 0)
+    timed = _timed_steps(flink, times, place, failure, fails if case.restarts else None)
     windows = _windows(timed, way, case, steps, uid)
     named = windows.map(LabelResult(case.name, "windows"), output_type=anything).uid(f"{uid}-named")
     numbers = timed.map(int, output_type=anything).uid(f"{uid}-told")
@@ -177,22 +183,20 @@ def _results(flink: Any, way: str, case: Case, place: Path, failure: Any) -> lis
     return results
 
 
-def _timed_steps(
-    flink: Any, steps: Sequence[tuple[str, Any]], times: list[int], place: Path, failure: Any, slow: bool
-) -> Any:
+def _timed_steps(flink: Any, times: list[int], place: Path, failure: Any, fails: int | None) -> Any:
     """The numbers of the steps, one after the other, with their times."""
     from pyflink.common import Types, WatermarkStrategy
     from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
-    from windrow_conformance.engines.flink_steps import Pace, StepTime, slow_numbers
+    from windrow_conformance.engines.flink_steps import Pace, StepTime, checkpointed_numbers
 
     uid = place.name
-    if slow:
-        source, whole = slow_numbers(len(steps), STEPS_PER_SECOND), Types.INT()
+    if fails is not None:
+        source, whole = checkpointed_numbers(len(times), STEPS_PER_CHECKPOINT), Types.INT()
     else:
-        source, whole = NumberSequenceSource(0, len(steps) - 1), Types.LONG()
+        source, whole = NumberSequenceSource(0, len(times) - 1), Types.LONG()
     numbers = flink.from_source(source, WatermarkStrategy.no_watermarks(), uid, whole).uid(f"{uid}-numbers")
-    pace = Pace([kind for kind, _ in steps], times, place, failure)
+    pace = Pace(times, -1 if fails is None else fails, place, failure)
     paced = numbers.map(pace, output_type=Types.LONG()).uid(f"{uid}-pace").disable_chaining()
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(StepTime(times))
     return paced.assign_timestamps_and_watermarks(strategy).uid(f"{uid}-time")
@@ -214,12 +218,18 @@ def _windows(timed: Any, way: str, case: Case, steps: Sequence[tuple[str, Any]],
     return windowed(rows, case.query, uid=uid)
 
 
-def _with_breaths(case: Case) -> Iterator[tuple[str, Any]]:
-    """The steps of a case, and before the restart in the middle the time for a checkpoint."""
+def _before_failure(case: Case) -> int:
+    """How many steps of a case come before the failure of its job, which is the restart in the middle."""
     restarts = [number for number, step in enumerate(case.steps) if step.kind == "restart"]
+    return restarts[len(restarts) // 2] if restarts else 0
+
+
+def _with_breaths(case: Case, fails: int) -> Iterator[tuple[str, Any]]:
+    """The steps of a case, with breaths before its failure, so that this is step number ``fails``."""
+    before = _before_failure(case)
     for number, step in enumerate(case.steps):
-        if restarts and number == restarts[len(restarts) // 2]:
-            yield from [("breath", None)] * BREATHS
+        if case.restarts and number == before:
+            yield from [("breath", None)] * (fails - before)
         yield step.kind, step.value
 
 

@@ -25,8 +25,8 @@ PATIENCE = 60
 POLL = 0.02
 
 
-def slow_numbers(count: int, per_second: float) -> Source:
-    """A source of the numbers from 0 on, so many a second. Their type is Flink's INT."""
+def checkpointed_numbers(count: int, per_checkpoint: int) -> Source:
+    """A source of the numbers from 0 on, so many from one checkpoint to the next. Their type is Flink's INT."""
     gateway = get_gateway()
     flink = gateway.jvm.org.apache.flink
     numbers = gateway.new_array(gateway.jvm.Object, count)
@@ -34,22 +34,19 @@ def slow_numbers(count: int, per_second: float) -> Source:
         numbers[number] = number
     whole = flink.api.common.typeinfo.Types.INT
     made = flink.connector.datagen.functions.FromElementsGeneratorFunction(whole, numbers)
-    pace = flink.api.connector.source.util.ratelimit.RateLimiterStrategy.perSecond(per_second)
+    pace = flink.api.connector.source.util.ratelimit.RateLimiterStrategy.perCheckpoint(per_checkpoint)
     return Source(flink.connector.datagen.source.DataGeneratorSource(made, count, pace, whole))
 
 
 class Pace(MapFunction):  # type: ignore[misc]
     """Step numbers, each sent after the watermarks before it have passed the windows; and the failure of the job.
 
-    ``acknowledged`` is where :class:`Acknowledge` tells of watermarks, ``failure`` is shared by all cases of
-    the job. A case that is to be restarted breathes first, at the pace of its source, so that checkpoints pass;
-    the first that comes to its restart then fails, and with it the job.
+    ``acknowledged`` is where :class:`Acknowledge` tells of watermarks, ``failure`` is shared by all cases of the job. The first
+    case that comes to step ``fails`` fails, and with it the job.
     """
 
-    def __init__(self, kinds: list[str], times: list[int], acknowledged: Path, failure: Failure) -> None:
-        restarts = [number for number, kind in enumerate(kinds) if kind == "restart"]
-        self.kinds, self.times, self.acknowledged, self.failure = kinds, times, acknowledged, failure
-        self.fails = restarts[len(restarts) // 2] if restarts else -1
+    def __init__(self, times: list[int], fails: int, acknowledged: Path, failure: Failure) -> None:
+        self.times, self.fails, self.acknowledged, self.failure = times, fails, acknowledged, failure
 
     def open(self, runtime_context: Any) -> None:
         for told in self.acknowledged.iterdir():  # before a failure
