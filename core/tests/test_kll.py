@@ -74,7 +74,7 @@ def test_ranks_are_near(name: str) -> None:
     assert ends == [values.min(), values.max()]
 
 
-@pytest.mark.parametrize("k", [8, 50, 800])
+@pytest.mark.parametrize("k", [8, 800])
 def test_a_larger_k_is_nearer(k: int) -> None:
     values = SAMPLES["uniform"]
     partial = absorbed(values, k)

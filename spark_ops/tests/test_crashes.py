@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from crash_job import run
 from pyspark.sql import SparkSession
 
-KILLS = 12 if os.environ.get("WINDROW_LONG") else 3
+KILLS = 12 if os.environ.get("WINDROW_LONG") else 2
 FILES = 2 * KILLS + 1
 """A file is a micro-batch: no life of the job but the last commits more than two, so there is always something to kill."""
 
