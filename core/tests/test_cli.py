@@ -272,7 +272,7 @@ def test_late_rows_have_an_output_of_their_own(saved: Path, ending: str) -> None
     stream = ("--input", folder, "--delay", "10s", "--output", output)
     counted = windrow("run", saved / "side.toml", *stream)
     assert counted.exit_code == 0 and "547 rows → 102 windows" in counted.output
-    assert ", 7 too late," in counted.output
+    assert ", 7 too late," in counted.output and "--late-output FILE keeps them" in counted.output
     told = windrow("run", saved / "side.toml", *stream, "--late-output", late)
     assert told.exit_code == 0 and f"7 too late in {late}" in " ".join(told.output.split())
     assert parquet.read_table(output).equals(expected())
@@ -366,11 +366,18 @@ def test_a_file_that_cannot_be_read_or_written_is_refused(saved: Path) -> None:
     query, rows = saved / "query.json", saved / "plugs.csv"
     broken = saved / "broken.parquet"
     broken.write_bytes(b"not parquet")
+    (saved / "empty.csv").touch()
+    (saved / "header.csv").write_text("ts,plug,load\n")
+    (saved / "semicolons.csv").write_text("ts;plug;load\n1;a;2\n")
     cases = {
         "cannot be read as Parquet": ("--input", broken),
         "the ending tells the format": ("--input", rows, "--output", saved / "windows.xlsx"),
         "cannot be written as CSV": ("--input", rows, "--output", saved / "no" / "such" / "windows.csv"),
+        "there is no folder": ("--input", rows, "--output", saved / "no" / "such" / "windows.csv"),
         "does not exist": ("--input", saved / "absent.csv"),
+        "empty.csv is empty": ("--input", saved / "empty.csv"),
+        "has a header and no rows": ("--input", saved / "header.csv"),
+        "separated by ';'": ("--input", saved / "semicolons.csv"),
         "files of several formats": ("--input", saved),
         "--watch needs a folder": ("--input", rows, "--watch"),
         "--until-idle goes with --watch": ("--input", rows, "--until-idle", "3s"),

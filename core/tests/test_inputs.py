@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -81,3 +83,41 @@ def test_own_aggregates_are_told_what_is_wrong_with_them() -> None:
     with pytest.raises(LawViolation, match="law of associativity"):
         average = own(0.0, lambda x: (x,), lambda a, b: ((a[0] + b[0]) / 2,))("x")
         laws.check(average, [1.0, 2.0], examples=50, compiled=False)
+
+
+@wr.aggregate_type(partial={"first": "i8", "last": "i8"}, identity=(2**62, -(2**62)))
+class Spread:
+    """The time between the first and the last row, as the user's functions see it."""
+
+    def lift(t):  # type: ignore[no-untyped-def]
+        return t, t
+
+    def combine(a, b):  # type: ignore[no-untyped-def]
+        return min(a[0], b[0]), max(a[1], b[1])
+
+    def lower(p):  # type: ignore[no-untyped-def]
+        return p[1] - p[0]
+
+
+def spread(t: Any) -> Any:
+    return t[-1] - t[0]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_functions_of_the_user_get_microseconds_whatever_the_unit(unit: str) -> None:
+    seconds = pa.array([-7, -1, 2, 3, 9, 20], pa.timestamp("s"))
+    rows = pa.table({"ts": seconds.cast(pa.timestamp(unit)), "x": [1, 0, 1, 1, 1, 1]})
+    query = wr.Query(
+        window=wr.TimeWindow("10s"),
+        aggregates={
+            "own": Spread("ts"),
+            "where": Spread("ts", where="x > 0"),
+            "all": wr.Apply(spread, "ts", returns="i8"),
+            "last": wr.Max("ts"),
+        },
+    )
+    found = wr.aggregate(rows, query)
+    assert found.equals(oracle.evaluate(rows, query))
+    assert found["own"].to_pylist() == found["all"].to_pylist() == [6_000_000, 7_000_000, 0]
+    assert found["where"].to_pylist() == [0, 7_000_000, 0]
+    assert found["last"].type == pa.timestamp(unit)

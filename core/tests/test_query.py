@@ -98,6 +98,8 @@ def test_every_part_counts(changes):
         ({"window": {1: HOUR}}, QueryError, "every window needs its own label, a text; 1 is not"),
         ({"aggregates": {}}, QueryError, "aggregates is empty"),
         ({"aggregates": None}, QueryError, "aggregates has to be a dict"),
+        ({"aggregates": [Max("x")]}, QueryError, r"it has Max\(column='x'\) without a name"),
+        ({"by": (name for name in ["plug"])}, QueryError, "by has to be the name of a column or a list"),
         ({"aggregates": {"plug": Count()}}, QueryError, r"duplicate output name 'plug' \(aggregate\)"),
         ({"aggregates": [("n", Count()), ("n", Count())]}, QueryError, "duplicate output name 'n'"),
         ({"aggregates": {"emission": Count()}}, QueryError, r"'emission' \(aggregate\) is taken"),

@@ -396,7 +396,7 @@ def test_policy_mistakes():
         ('{"kind": "time"}', "TimeWindow: missing a required argument: 'range'"),
         (
             '{"kind": "time", "range": "1h", "slip": "1s"}',
-            "TimeWindow: got an unexpected keyword argument 'slip'",
+            "TimeWindow: got an unexpected keyword argument 'slip'; did you mean 'slide'",
         ),
         ("[]", "has to be an object"),
         ("{", "a window in JSON"),

@@ -49,6 +49,21 @@ class WindrowError(Exception):
     """The root of all errors of this library."""
 
 
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The end of a message about a name that is not known: those that are like it, or else all.
+
+    >>> did_you_mean("slied", ["range", "slide"], "it has")
+    "did you mean 'slide'?"
+    >>> did_you_mean("x", ["range", "slide"], "it has")
+    "it has 'range', 'slide'"
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=3)
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    return f"{otherwise} {', '.join(map(repr, names)) or 'none'}"
+
+
 # What is computed: queries, columns, windows.
 
 
@@ -69,12 +84,8 @@ class ColumnError(QueryError):
         no column 'x' (key); the data has 'plug', 'load'
         """
         names = list(available)
-        close = get_close_matches(column, names, n=3)
-        if close:
-            hint = "did you mean " + " or ".join(repr(name) for name in close) + "?"
-            return cls(f"no column {column!r} ({role}); {hint}")
-        listed = ", ".join(repr(name) for name in names) or "no columns"
-        return cls(f"no column {column!r} ({role}); the data has {listed}")
+        hint = did_you_mean(column, names, "the data has") if names else "the data has no columns"
+        return cls(f"no column {column!r} ({role}); {hint}")
 
 
 class ExpressionError(QueryError):

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import windrow as wr
-from windrow.errors import FingerprintMismatch, QueryError, StoreError, TimeColumnError
+from windrow.errors import EngineError, FingerprintMismatch, QueryError, StoreError, TimeColumnError
 from windrow_spark import inspect_state, remaining, split_late, windowed
 
 # Two files in order of time with a little disorder, an idle plug, nulls; one row comes far too late.
@@ -243,6 +243,14 @@ def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:
         windowed(files.rows(), query, workers=2)
     with pytest.raises(QueryError, match=r"output_mode is 'complete'.*append"):
         windowed(files.stream(), query, output_mode="complete")
+    plain = files.spark.newSession()
+    rows = plain.readStream.schema(files.rows().schema).parquet(str(files.folder / "rows"))
+    plain.conf.set(
+        "spark.sql.streaming.stateStore.providerClass",
+        "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    )
+    with pytest.raises(EngineError, match=r"prepare\(spark\)"):
+        windowed(rows.withWatermark("ts", "1 second"), query)
 
 
 def test_pushed_down_slices_stream(files: Files) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 from pyspark.sql import functions as F
 
 import windrow
+from windrow.errors import EngineError
 
 DAEMON, MODULE = "spark.python.daemon.module", "windrow_spark.daemon"
 _STATE_STORE = "spark.sql.streaming.stateStore."
+_PROVIDER = f"{_STATE_STORE}providerClass"
 _STREAMS = {
-    f"{_STATE_STORE}providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    _PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE_STORE}rocksdb.changelogCheckpointing.enabled": "true",
 }
 
@@ -44,6 +46,17 @@ def prepare(spark: Any) -> Any:
         spark.conf.set(name, value)
     spark.addArtifacts(str(library_archive()), pyfile=True)
     return spark
+
+
+def check_state_store(spark: Any) -> None:
+    """Refuse a session whose streams cannot keep windrow's state; Spark would do so in the first micro-batch."""
+    provider = str(spark.conf.get(_PROVIDER, ""))
+    if not provider or "HDFSBacked" in provider:
+        raise EngineError(
+            "this session keeps the state of streams in Spark's default store, which cannot hold the state of windowed(): call "
+            "windrow_spark.prepare(spark) first, or build the session with "
+            "SparkSession.builder.config(map=windrow_spark.session_conf())"
+        )
 
 
 def connected(spark: Any) -> bool:

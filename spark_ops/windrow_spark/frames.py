@@ -12,6 +12,7 @@ from windrow.query.slicing import PushDown, exact, obstacle, push_down_option, t
 from windrow.query.worker_models import extents_of
 from windrow_spark import batch, key_ranges, ranges, slices, tumbling
 from windrow_spark.checkpoints import check_checkpoint
+from windrow_spark.cluster import check_state_store
 from windrow_spark.schemas import FittedQuery, fit
 from windrow_spark.streaming import BUCKETS, check_stream, stream
 
@@ -65,6 +66,7 @@ def windowed(
     _check_workers(fitted, workers, streaming=frame.isStreaming)
     if frame.isStreaming:
         check_stream(frame, query, buckets, output_mode)
+        check_state_store(frame.sparkSession)
         if checkpoint is not None:
             check_checkpoint(frame.sparkSession, query, checkpoint, buckets)
         pushed = asked is True and _pushes_down(frame, fitted, True, stream=True)

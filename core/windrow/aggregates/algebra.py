@@ -19,6 +19,7 @@ The laws that every monoid keeps are in :mod:`windrow.testing.laws`. The decompo
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ from windrow.aggregates.monoid import Field, Monoid, Partial, SliceSql, link
 from windrow.aggregates.nulls import counted
 from windrow.aggregates.whole import WholeWindow
 from windrow.columns import arrow
-from windrow.errors import AggregateError, QueryError, WindrowError
+from windrow.errors import AggregateError, QueryError, WindrowError, did_you_mean
 from windrow.imports import Allow, imported
 
 __all__ = [
@@ -68,6 +69,8 @@ class Aggregate:
     where: str | None = dataclasses.field(default=None, kw_only=True)
 
     inputs: ClassVar[tuple[str, ...]] = ("column",)
+    has_own_functions: ClassVar[bool] = False
+    """Its functions are the user's. They get times and durations in microseconds, whatever the unit of the column."""
     kinds: ClassVar[dict[str, type[Aggregate]]] = {}
 
     def __init_subclass__(cls, builtin: bool = True, **kwargs: Any) -> None:
@@ -187,16 +190,19 @@ def aggregate_from_dict(form: Mapping[str, Any], *, allow: Allow = ()) -> Aggreg
     if cls is None and ":" in kind:
         cls = imported(kind, allow, "an aggregate")
     if not (isinstance(cls, type) and issubclass(cls, Aggregate) and cls.dense is not Aggregate.dense):
-        known = ", ".join(sorted(Aggregate.kinds))
-        raise QueryError(
-            f"unknown aggregate kind {kind!r}; expected one of {known}, or 'module:Class' of your own"
-        )
+        hint = did_you_mean(kind, sorted(Aggregate.kinds), "there are")
+        raise QueryError(f"unknown aggregate kind {kind!r}; {hint} For one of your own, write 'module:Class'")
     try:
         made = cls.from_parameters(parameters, allow)
         _ = made.columns, made.arity, made.label
     except WindrowError:
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as cause:
+        known = inspect.signature(cls).parameters
+        for name in parameters:
+            if name not in known:
+                hint = did_you_mean(str(name), known, "it has")
+                raise QueryError(f"aggregate {kind!r} has no parameter {name!r}; {hint}") from cause
         given = sorted(map(str, parameters))
         raise QueryError(f"aggregate {kind!r} does not take these parameters: {given} ({cause})") from cause
     return made

@@ -33,8 +33,8 @@ class Apply(OfRows):
 
     function
         Called with one numpy array per column, in the order of ``columns``. The rows are in the order of time, then
-        arrival. The arrays are read-only views: nothing is copied. A timestamp is an int64 in its own unit, a boolean
-        a byte, and text an array of objects. The function is compiled with numba if it can be; otherwise it runs as
+        arrival. The arrays are read-only views: nothing is copied. A timestamp or duration is an int64 in microseconds, a
+        boolean a byte, and text an array of objects. The function is compiled with numba if it can be; otherwise it runs as
         it is. It should be pure: how often it is called, and in which order, is not promised.
     columns
         The name of a column, or several. The time column may be among them.
@@ -61,6 +61,7 @@ class Apply(OfRows):
     """
 
     function: Callable[..., Any]
+    has_own_functions = True
 
     def __init__(
         self,

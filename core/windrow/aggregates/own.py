@@ -49,9 +49,9 @@ def aggregate_type(
 ) -> AggregateDecorator:
     """A class decorator: three functions become an aggregate that takes column names, ``Average("load")``.
 
-    The class holds plain functions, without ``self``: ``lift`` (one parameter per column), ``combine``,
-    ``lower``; optionally ``invert`` (which makes it invertible) and ``defined`` (false if the result is
-    null; by default, if there was no row).
+    The class holds plain functions, without ``self``: ``lift`` (one parameter per column; a time or duration is a whole
+    number of microseconds), ``combine``, ``lower``; optionally ``invert`` (which makes it invertible) and ``defined``
+    (false if the result is null; by default, if there was no row).
 
     ``partial`` names the numbers of a partial and their types (``"f8"``, ``"i8"``, ``"u1[256]"`` for a
     vector); the functions are then compiled, and a partial is a tuple in that order. Without it, partials
@@ -146,6 +146,7 @@ class OwnAggregate(Aggregate, builtin=False):
     """
 
     declared: ClassVar[_Declaration]
+    has_own_functions = True
 
     def __init_subclass__(cls, builtin: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(builtin=builtin, **kwargs)

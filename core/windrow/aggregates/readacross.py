@@ -87,6 +87,7 @@ class _Foreign(Aggregate, builtin=False):
     commutative: bool = True
     tolerance: float = 1e-9
 
+    has_own_functions = True
     needs: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:

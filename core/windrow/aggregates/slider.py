@@ -57,6 +57,7 @@ class Slider(OfRows):
     insert: Callable[..., Any]
     evict: Callable[..., Any]
     result: Callable[[Any], Any]
+    has_own_functions = True
 
     def __init__(
         self,

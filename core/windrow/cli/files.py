@@ -109,10 +109,26 @@ def _file_rows(files: list[Path], form: str, memory: int) -> RowSource:
         if form == "jsonl":
             return RowSource(*json_rows(_json_files(files)))
         found = dataset.dataset([str(path) for path in files], format={"arrow": "ipc"}.get(form, form))
+        if form == "csv":
+            _check_columns(shown, found)
         total = found.count_rows() if form == "arrow" else None
         return RowSource(found.schema, found.to_batches(fragment_readahead=1, batch_readahead=4), total)
 
+    if len(files) == 1 and not files[0].stat().st_size:
+        raise Refusal(f"{shown} is empty; expected {NAMES[form]}")
     return _refusing(shown, form, opened)
+
+
+def _check_columns(shown: str, found: dataset.Dataset) -> None:
+    """Refuse CSV without rows, which has no types, and CSV whose columns other marks than commas separate."""
+    names = found.schema.names
+    marks = [mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]]
+    if marks:
+        raise Refusal(
+            f"{shown} has one column, {names[0]!r}: its columns seem to be separated by {marks[0]!r}; expected commas"
+        )
+    if all(pa.types.is_null(type_) for type_ in found.schema.types) and not found.count_rows():
+        raise Refusal(f"{shown} has a header and no rows, so its columns have no types")
 
 
 def _refusing(shown: str, form: str, opened: Any) -> RowSource:
@@ -195,6 +211,8 @@ class Writer:
                     )
             else:
                 path = None if self.target == STANDARD else self.path
+                if path is not None and not path.parent.is_dir():
+                    raise FileNotFoundError(f"there is no folder {path.parent}; make it first")
                 self._sink = _Sink(path, self.form, self.schema)
         except (pa.ArrowException, OSError) as error:
             raise self._refusal(error) from error

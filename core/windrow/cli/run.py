@@ -134,6 +134,8 @@ def _report(job: Job, done: Done, seconds: float) -> None:
         f"{done.rows:,} rows → {done.output.written:,} windows{where}{late}{rate}",
         err="-" in (target, late_target),
     )
+    if done.late_rows and late_target is None and job.query.late == "side":
+        click.echo("Warning: late rows were counted and not kept; --late-output FILE keeps them", err=True)
     sys.stdout.flush()
 
 

@@ -135,6 +135,30 @@ def microseconds(column: Column) -> Times:
     return to_numpy(column)[0]
 
 
+def in_microseconds(type_: pa.DataType) -> pa.DataType:
+    """The type of the same times or durations in microseconds; other types are as they are."""
+    if pa.types.is_dictionary(type_):
+        return in_microseconds(type_.value_type)
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("us", type_.tz)
+    return pa.duration("us") if pa.types.is_duration(type_) else type_
+
+
+def to_microseconds(column: Column) -> Column:
+    """Times or durations in microseconds, rounded down.
+
+    >>> to_microseconds(pa.array([-1, 1999, None], pa.timestamp("ns"))).cast(pa.int64()).to_pylist()
+    [-1, 1, None]
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    target = in_microseconds(column.type)
+    if column.type.unit != "ns":
+        return column.cast(target)
+    values, valid = to_numpy(column)
+    return from_numpy(np.floor_divide(values, 1000), valid, target)
+
+
 _INT64 = pa.int64().id
 
 

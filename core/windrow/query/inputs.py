@@ -1,8 +1,9 @@
 """What aggregates read: columns, expressions over columns, and columns where a condition holds.
 
 An input of an aggregate is a text. If the data has a column of that name, it is that column. Otherwise it is an
-expression. With ``where``, rows for which the condition is not true count as null, and nulls are ignored. Both are
-*computed columns*: they are computed once per batch, and everything after that sees columns.
+expression. With ``where``, rows for which the condition is not true count as null, and nulls are ignored. Functions of
+the user get times in microseconds, whatever the unit of the column. All these are *computed columns*: they are computed
+once per batch, and everything after that sees columns.
 
 >>> import pyarrow as pa
 >>> import windrow as wr
@@ -40,10 +41,14 @@ class Computed:
     value: Typed | pa.Field | None
     """The expression or the column; without one, the value is true."""
     where: Typed | None = None
+    microseconds: bool = False
+    """Times and durations are given in microseconds, not in the unit of the column."""
 
     @property
     def type(self) -> pa.DataType:
-        return pa.bool_() if self.value is None else self.value.type
+        if self.value is None:
+            return pa.bool_()
+        return arrow.in_microseconds(self.value.type) if self.microseconds else self.value.type
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -60,6 +65,8 @@ class Computed:
             values = pa.scalar(True)
         else:
             values = data.column(self.value.name)
+        if self.microseconds:
+            values = arrow.to_microseconds(values)
         if self.where is None:
             return values
         if isinstance(values, pa.ChunkedArray | pa.Array) and pa.types.is_dictionary(values.type):
@@ -75,12 +82,17 @@ class Computed:
         """Its value for one row; ``None`` is null."""
         if self.where is not None and self.where.row(row) is not True:
             return None
-        if isinstance(self.value, Typed):
-            return self.value.row(row)
-        return True if self.value is None else row[self.value.name]
+        if self.value is None:
+            return True
+        value = self.value.row(row) if isinstance(self.value, Typed) else row[self.value.name]
+        if not self.microseconds:
+            return value
+        return arrow.to_microseconds(pa.array([value], self.value.type))[0].as_py()
 
     def sql(self, engine: Literal["spark", "flink"]) -> str | None:
         """Its SQL, or ``None`` if the engine has none with the same values."""
+        if self.microseconds:
+            return None
         column = "TRUE" if self.value is None else quoted(getattr(self.value, "name", ""))
         value = self.value.sql(engine) if isinstance(self.value, Typed) else column
         if value is None or self.where is None:
@@ -109,15 +121,17 @@ def resolve(output: str, aggregate: Aggregate, schema: pa.Schema) -> Inputs:
     computed: dict[str, Computed] = {}
     for text in aggregate.columns:
         value = _value(output, text, schema)
-        if isinstance(value, pa.Field) and where is None:
+        microseconds = aggregate.has_own_functions and arrow.in_microseconds(value.type) != value.type
+        if isinstance(value, pa.Field) and where is None and not microseconds:
             names.append(text)
             continue
-        names.append(text if where is None else f"{text} where {aggregate.where}")
+        name = f"{text} in microseconds" if microseconds else text
+        names.append(name if where is None else f"{name} where {aggregate.where}")
         if names[-1] in schema.names:
             raise ColumnError(
                 f"aggregate {output!r} computes a column {names[-1]!r}, which the data has; rename that"
             )
-        computed[names[-1]] = Computed(value, where)
+        computed[names[-1]] = Computed(value, where, microseconds)
     return Inputs(aggregate, tuple(names), computed)
 
 

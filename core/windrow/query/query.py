@@ -317,7 +317,7 @@ class Query:
 def _keys(by: object) -> tuple[str, ...]:
     if isinstance(by, str):
         return (_name("by", by),)
-    if not isinstance(by, Iterable):
+    if not isinstance(by, Iterable) or not hasattr(by, "__len__"):
         raise QueryError(f"by has to be the name of a column or a list of names, not {by!r}")
     return tuple(_name("by", name) for name in by)
 
@@ -359,7 +359,13 @@ def _windows(window: object) -> Window | Named[Window]:
 def _aggregates(aggregates: object) -> Named[Aggregate]:
     if not isinstance(aggregates, Iterable) or isinstance(aggregates, str):
         raise QueryError(f"aggregates has to be a dict of output name and aggregate, not {aggregates!r}")
-    items = list(aggregates.items() if isinstance(aggregates, Mapping) else aggregates)
+    items: list[Any] = list(aggregates.items() if isinstance(aggregates, Mapping) else aggregates)
+    for item in items:
+        if not isinstance(item, tuple) or len(item) != 2:
+            raise QueryError(
+                f"aggregates has to be a dict of output name and aggregate, such as {{'peak': Max('load')}}; it has {item!r} "
+                "without a name"
+            )
     if not items:
         raise QueryError("aggregates is empty; a query needs at least one, such as {'n': Count()}")
     for name, aggregate in items:

@@ -29,7 +29,7 @@ import numpy as np
 
 from windrow import durations
 from windrow.durations import Duration
-from windrow.errors import WindowError, WindrowError
+from windrow.errors import WindowError, WindrowError, did_you_mean
 from windrow.imports import Allow
 
 __all__ = ["KINDS", "Context", "Interval", "Window"]
@@ -110,8 +110,15 @@ class Window:
         kind = arguments.pop("kind", None)
         if not isinstance(kind, str) or kind not in KINDS:
             raise WindowError(f"no window kind {kind!r}; 'kind' has to be one of {', '.join(sorted(KINDS))}")
+        signature = inspect.signature(KINDS[kind])
+        for name in arguments:
+            if name not in signature.parameters:
+                hint = did_you_mean(str(name), signature.parameters, "it has")
+                raise WindowError(
+                    f"{KINDS[kind].__name__}: got an unexpected keyword argument {name!r}; {hint}"
+                )
         try:
-            inspect.signature(KINDS[kind]).bind(**arguments)
+            signature.bind(**arguments)
         except TypeError as error:
             raise WindowError(f"{KINDS[kind].__name__}: {error}") from None
         try:

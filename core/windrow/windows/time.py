@@ -157,7 +157,7 @@ def _on_calendar(range: Length, slide: Length, offset: Length, zone: str) -> dic
         if unit == "d" and (length.months or length.micros % DAY):
             raise WindowError(
                 f"{name} of TimeWindow is {length.text()!r}; with a zone it has to be whole days or weeks, or months, quarters "
-                f"or years. Shorter lengths are the same in every zone: leave zone out"
+                f"or years. Shorter windows have no calendar: leave zone out, and shift windows of hours with offset="
             )
         if length.micros < 0 or length.months < 0 or length == (0, 0):
             raise WindowError(f"{name} of TimeWindow has to be longer than zero, not {length.text()!r}")
