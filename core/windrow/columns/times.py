@@ -11,6 +11,7 @@ from operator import index
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from windrow.errors import QueryError
 
@@ -26,6 +27,23 @@ FARTHEST = 1 << 61
 
 LIKELY = (631_152_000_000_000, 4_102_444_800_000_000)
 """1990 and 2100: most data is from between them."""
+
+
+AT_ONCE = 1 << 16
+"""So many times are compared at a time: what comes of it stays in the caches."""
+
+
+def ascending(times: NDArray[np.int64]) -> bool:
+    """Is no time before the one that it follows?
+
+    >>> ascending(np.array([1, 4, 4])), ascending(np.array([1, 4, 3])), ascending(np.array([], dtype=np.int64))
+    (True, False, True)
+    """
+    for begin in range(0, len(times) - 1, AT_ONCE):
+        some = times[begin : begin + AT_ONCE + 1]
+        if not (some[1:] >= some[:-1]).all():
+            return False
+    return True
 
 
 def instant(time: int | datetime | np.datetime64) -> int:

@@ -80,15 +80,15 @@ class RowStore:
 
         Rows that are not valid, or in no slice, are left out.
         """
-        target = np.empty(len(rows.order), np.int64)
-        self._kernels.place_rows(rows, slots, valid, self.shift, self.end, *extents, target)
-        if len(target):
-            self._positions = max(self._positions, int(self.end[rows.keys].max()))
-        stored, order = target >= 0, rows.order
-        if not stored.all():
-            order, target = order[stored], target[stored]
+        target = arrow.blank(len(rows.order), np.int64)
+        last = self._kernels.place_rows(rows, slots, valid, self.shift, self.end, *extents, target)
+        self._positions = max(self._positions, int(last))
         for column, new in zip(self.columns, values, strict=True):
-            column[target] = new[order]
+            if column.dtype.hasobject:
+                stored = target >= 0
+                column[target[stored]] = new[rows.order[stored]]
+            else:
+                self._kernels.put_rows(new, rows.order, target, column)
 
     def expect(self, keys: Ints, positions: Ints) -> None:
         """Rows with these positions are about to be loaded: :meth:`fill` may leave some out."""

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.columns import arrow
+from windrow.columns.times import ascending
 from windrow.kernels.slices import place, slide
 from windrow.kernels.slices.layout import FOREVER, NONE, UNFOLD, DueWindows, RowOrder, Slices, Slides
 from windrow.kernels.specialise import specialise
@@ -141,8 +142,8 @@ class SliceTable:
     def grouped(self, data: pa.Table, times: Ints, keys: Ints) -> GroupedRows:
         """Rows grouped by key, each key's rows by time, then arrival."""
         rows, count = len(times), self.keys.count
-        in_order = rows < 2 or bool((times[1:] >= times[:-1]).all())
-        order = np.arange(rows) if in_order else np.argsort(times, kind="stable")
+        in_order, room = ascending(times), arrow.blank(rows, np.int64)
+        order = self.kernels.numbered(room) if in_order else np.argsort(times, kind="stable")
         if count <= 1:
             return GroupedRows(data, RowOrder(order, keys, times if in_order else times[order]))
         if 16 * rows < count:
@@ -169,7 +170,7 @@ class SliceTable:
 
     def _place(self, rows: GroupedRows) -> Ints:
         self.ensure_keys()
-        slots = np.full(len(rows.by_key.order), NONE, dtype=np.int64)
+        slots = arrow.blank(len(rows.by_key.order), np.int64, fill=NONE)
         if len(slots):
             self._earliest = min(self._earliest, int(rows.by_key.axis.min()))
             latest = np.flatnonzero(np.append(rows.by_key.keys[1:] != rows.by_key.keys[:-1], True))
@@ -205,7 +206,8 @@ class SliceTable:
 
     def _each(self, work: Callable[[AggregateState], None], size: int) -> None:
         """Do something with the state of every aggregate. If it is much, threads do an aggregate each."""
-        list((map if self.pool is None or size < MANY else self.pool.map)(work, self.aggregates))
+        pool = None if size < MANY or len(self.aggregates) == 1 else self.pool
+        list((map if pool is None else pool.map)(work, self.aggregates))
 
     def slide(self, keys: Ints, watermark: int) -> list[Due]:
         """The windows of these keys that are due at a watermark. Slices that no other window needs go."""

@@ -8,22 +8,43 @@ NONE = -1
 
 
 def place_rows(rows, slots, valid, shift, end, lo, hi, target):
-    """The index of each row in the store, or NONE; extents grow by the rows of their slices.
+    """The index of each row in the store, or NONE; extents grow by the rows of their slices. Returns the largest end.
 
     ``rows`` is grouped by key, each key's rows in their order. A row that is not valid is not stored, but its slice
     has an extent, if only an empty one.
     """
+    last = 0
+    of = here = NONE
+    position = 0
     for n in range(len(rows.order)):
-        row, key = rows.order[n], rows.keys[n]
+        row = rows.order[n]
+        if rows.keys[n] != of:
+            if of != NONE:
+                end[of] = position
+            of, here = rows.keys[n], NONE
+            position = end[of]
         slot = slots[row]
         target[n] = NONE
         if slot == NONE:
             continue
-        lo[slot] = min(lo[slot], end[key])
+        if slot != here:
+            here = slot
+            lo[slot] = min(lo[slot], position)
         if len(valid) == 0 or valid[row]:
-            target[n] = shift[key] + end[key]
-            end[key] += 1
-        hi[slot] = max(hi[slot], end[key])
+            target[n] = shift[of] + position
+            position += 1
+        hi[slot] = max(hi[slot], position)
+        last = max(last, position)
+    if of != NONE:
+        end[of] = position
+    return last
+
+
+def put_rows(values, order, target, column):
+    """Write the values of rows, taken in an order, to their places in a column; not those without a place."""
+    for n in range(len(target)):
+        if target[n] != NONE:
+            column[target[n]] = values[order[n]]
 
 
 def move_rows(old, new, begins, lengths, places):
