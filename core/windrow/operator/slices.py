@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 LEAST_ROOM, MOST_ROOM = 1 << 10, 1 << 24
 """How many due windows are planned and computed at a time."""
+SPARSE = 4
+"""A list of due windows is used again if it has room for more than so many times those in it."""
 PIECE = 1 << 20
 """So many rows are worked on at a time: what is in work stays in reach of the caches."""
 FEW = 1 << 10
@@ -272,7 +274,7 @@ class SliceTable:
             begin, wake = reached, min(wake, int(end))
             if count:
                 found.append(self._computed(due, count, pool))
-                due = due if 2 * count < len(due.key) else None
+                due = due if SPARSE * count < len(due.key) else None
         return found, wake
 
     def query(self, key: int, lo: int, hi: int) -> Due:
@@ -284,9 +286,10 @@ class SliceTable:
 
     def _computed(self, due: DueWindows, count: int, pool: Executor | None) -> Due:
         results = self.final.results(self, due, count, pool)
-        few = 2 * count < len(due.key)  # then the list is used again, and the windows in it are copied
-        some = DueWindows(*(column[:count].copy() if few else column[:count] for column in due))
-        return Due(some.key, some.which, some.start, some.end, some.repeat, results)
+        few = SPARSE * count < len(due.key)  # then the list is used again, and the windows in it are copied
+        listed = (due.key[:count], due.which[:count], due.start[:count], due.end[:count], due.repeat[:count])
+        key, which, start, end, repeat = (column.copy() if few else column for column in listed)
+        return Due(key, which, start, end, repeat, results)
 
     def _room(self, plan: Plan) -> int:
         """How many windows may be due: a window slides on when a slice enters or leaves it."""

@@ -96,9 +96,8 @@ def slide_on(slices, slides, due, count, key, which, grid, until):
             p, folded = leave_before(slices, slides, which, key, p, offset + k * slide)
         if p == NONE:
             break
-        earliest = first_window(slices.stamp[p], grid, which)
-        if k == UNSET or earliest > k:
-            k = earliest
+        if k == UNSET or slices.stamp[p] - offset - length >= k * slide:  # it begins behind window k
+            k = first_window(slices.stamp[p], grid, which)
             if last_window(slices.stamp[p], grid, which) < k:  # in a gap of this window
                 if slices.page[p] == 0:
                     pass_by(slides, which, key, p)
