@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import windrow as wr
 from windrow import errors
 from windrow.operator import ordered
+from windrow.operator import workers as sharing
 from windrow.storage.pages import MemoryPages
 from windrow.testing import oracle
 
@@ -244,7 +246,9 @@ def where(y: Any) -> float:
     return float(os.getpid())
 
 
-def test_python_functions_run_in_processes_and_keep_their_order() -> None:
+def test_python_functions_run_in_processes_and_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "LOOK", 0.0)
+    monkeypatch.setattr(sharing, "START", 0.0)
     table = pa.table({"ts": np.arange(8000), "y": np.arange(8000.0)})
     window = wr.CountWindow(2000, 5)
     whole = wr.Query(window=window, aggregates={"f": wr.Apply(slow, "y", version=1)})
@@ -253,6 +257,27 @@ def test_python_functions_run_in_processes_and_keep_their_order() -> None:
     processes = wr.Query(window=window, aggregates={"f": wr.Apply(where, "y")})
     used = set(wr.aggregate(table, processes, workers=2)["f"].to_pylist())
     assert len(used) > 1, "this process for the first windows, and others"
+
+
+def test_python_functions_stay_where_processes_would_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"ts": np.arange(2000), "y": np.arange(2000.0)})
+    processes = wr.Query(window=wr.CountWindow(100, 1), aggregates={"f": wr.Apply(where, "y")})
+    monkeypatch.setattr(sharing, "START", 1e9)
+    assert set(wr.aggregate(table, processes, workers=2)["f"].to_pylist()) == {os.getpid()}
+    monkeypatch.setattr(sharing, "LOOK", 0.0)
+    monkeypatch.setattr(sharing, "START", 0.0)
+
+    class Slow(sharing.Forked):
+        def compute(self, *arguments: Any) -> None:
+            time.sleep(0.5)
+            super().compute(*arguments)
+
+    monkeypatch.setattr(sharing, "Forked", Slow)
+    operator = wr.Operator(processes, table.schema, workers=2)
+    operator.process(table)
+    there = [place for place, pid in enumerate(operator.flush()["f"].to_pylist()) if pid != os.getpid()]
+    trial = (1901 - sharing.FEW) // sharing.TRIAL
+    assert there == list(range(sharing.FEW, sharing.FEW + trial)), "a trial, and no more"
 
 
 def test_it_is_written_and_read_in_documents() -> None:

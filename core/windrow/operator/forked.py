@@ -42,6 +42,10 @@ class Forked:
             theirs.close()
             self._pipes.append(ours)
 
+    def __len__(self) -> int:
+        """How many processes there are."""
+        return len(self._pipes)
+
     def compute(self, windows: Extents, results: Results, pieces: Sequence[Piece]) -> None:
         """The results of windows, piece by piece, each taken by the next process that is free."""
         low, high = int(windows.lo.min()), int(windows.hi.max())

@@ -24,6 +24,8 @@ from windrow.kernels.specialise import specialise
 from windrow.operator.plan import Ints
 
 UNBORN = -1
+SLAB = 2
+"""Rows of a key that move get room for so many times their number."""
 LEAST_ROOM = 16
 """For so many rows of a key there is room at the least."""
 MUCH, SPARE = 1 << 16, 4
@@ -177,7 +179,7 @@ class RowStore:
     def _make_room(self, keys: Ints, counts: Ints, full: Array, needed: Callable[[Ints], Ints]) -> None:
         """Move the rows of full keys to where there is room for so many more, and as many again."""
         begin = np.maximum(self.begin[keys[full]], needed(keys[full]))
-        room = np.maximum(2 * (self.end[keys[full]] - begin + counts[full]), LEAST_ROOM)
+        room = np.maximum(SLAB * (self.end[keys[full]] - begin + counts[full]), LEAST_ROOM)
         if self._used + int(room.sum()) <= len(self.columns[0]):
             self._move(keys[full], begin, room, self.columns, self._used)
             return
@@ -186,7 +188,7 @@ class RowStore:
         held = np.flatnonzero(self.end - self.begin + coming)
         begin = np.maximum(self.begin[held], needed(held))
         rows = self.end[held] - begin + coming[held]
-        room = np.where(coming[held] > 0, np.maximum(2 * rows, LEAST_ROOM), rows + rows // 4)
+        room = np.where(coming[held] > 0, np.maximum(SLAB * rows, LEAST_ROOM), rows + rows // 4)
         total = int(room.sum()) + (int(room.sum()) // 4 if len(held) > MANY_KEYS else 0)
         self._room[:] = 0
         self._move(held, begin, room, tuple(_blank(total, column.dtype) for column in self.columns), 0)

@@ -26,10 +26,14 @@ from windrow.operator.forked import Forked
 
 PIECES = 16
 """Pieces for each worker: enough that uneven windows even out."""
-FEW = 8
-"""So many windows are computed to see how long they take."""
-WORTH = 0.02
-"""Seconds of work that are worth handing out to processes."""
+FEW = 1
+"""So many windows are computed to see how long they take, then twice as many, and so on."""
+LOOK = 0.01
+"""Seconds after which that is known well enough."""
+WORTH, START = 0.02, 0.1
+"""Seconds of work that are worth handing out to processes, and starting them."""
+TRIAL, AGAIN = 4, 50
+"""One window of so many goes to processes first. If they are slower, the others do not follow, for so many calls."""
 
 
 class ComputesWindows(Protocol):
@@ -47,6 +51,8 @@ class Workers:
         self.count = count
         self._pool = pool if pool is not None or count == 1 else ThreadPoolExecutor(count)
         self._forked: dict[int, Forked] = {}
+        self._slower: dict[int, int] = {}
+        """For functions for which processes took longer than this one: for how many calls they are not tried again."""
 
     @classmethod
     def of(cls, workers: Any) -> ComputesWindows:
@@ -75,31 +81,57 @@ class Workers:
             future.result()
 
     def _in_processes(self, whole: WholeWindow, windows: Extents, results: Results) -> None:
-        """The first windows are computed here: a process pays only if there is enough to do."""
-        count, before = len(windows.lo), time.perf_counter()
-        _compute(whole, windows, results, (0, min(FEW, count)))
-        each = (time.perf_counter() - before) / min(FEW, count)
-        if (
-            (count - FEW) * each < WORTH
-            or not hasattr(os, "fork")
-            or any(c.dtype.hasobject for c in windows.columns)
-        ):
-            _compute(whole, windows, results, (min(FEW, count), count))
-            return
-        forked = self._forked.get(id(whole))
-        if forked is None:
-            forked = self._forked[id(whole)] = Forked(whole, self.count)
-        rest = windows.some(FEW, count)
-        try:
-            forked.compute(rest, Results(results.out[FEW:], results.ok[FEW:]), _pieces(rest, self.count))
-        except FunctionFailed as failed:
-            raise FunctionFailed(failed.window + FEW, failed.cause) from failed
+        """The first windows are computed here, and processes take the others as long as that pays."""
+        count = len(windows.lo)
+        done, each = _looked(whole, windows, results)
+        for end in (done + (count - done) // TRIAL, count):
+            if done < end and self._pays(whole, windows, (count - done) * each):
+                forked = self._processes(whole)
+                before = time.perf_counter()
+                _hand_out(forked, windows, results, (done, end))
+                if time.perf_counter() - before > (end - done) * each:
+                    self._slower[id(whole)] = AGAIN
+                done = end
+        self._slower[id(whole)] = self._slower.get(id(whole), 0) - 1
+        _compute(whole, windows, results, (done, count))
+
+    def _pays(self, whole: WholeWindow, windows: Extents, seconds: float) -> bool:
+        """Are processes worth while for so much work?"""
+        least = WORTH if id(whole) in self._forked else START
+        able = hasattr(os, "fork") and not any(column.dtype.hasobject for column in windows.columns)
+        return able and seconds >= least and self._slower.get(id(whole), 0) <= 0
+
+    def _processes(self, whole: WholeWindow) -> Forked:
+        if id(whole) not in self._forked:
+            self._forked[id(whole)] = Forked(whole, self.count)
+        return self._forked[id(whole)]
+
+
+def _looked(whole: WholeWindow, windows: Extents, results: Results) -> tuple[int, float]:
+    """Compute the first windows, ever more, until their time is known: how many, and the seconds of one of the last."""
+    done, batch, count, begin = 0, FEW, len(windows.lo), time.perf_counter()
+    while True:
+        before, end = time.perf_counter(), min(done + batch, count)
+        _compute(whole, windows, results, (done, end))
+        now = time.perf_counter()
+        if end == count or now - begin >= LOOK:
+            return end, (now - before) / (end - done)
+        done, batch = end, 2 * batch
 
 
 def _compute(whole: WholeWindow, windows: Extents, results: Results, piece: tuple[int, int]) -> None:
     begin, end = piece
     try:
         whole.compute(windows.some(begin, end), results.out[begin:end], results.ok[begin:end])
+    except FunctionFailed as failed:
+        raise FunctionFailed(failed.window + begin, failed.cause) from failed
+
+
+def _hand_out(forked: Forked, windows: Extents, results: Results, piece: tuple[int, int]) -> None:
+    begin, end = piece
+    some, places = windows.some(begin, end), Results(results.out[begin:end], results.ok[begin:end])
+    try:
+        forked.compute(some, places, _pieces(some, len(forked)))
     except FunctionFailed as failed:
         raise FunctionFailed(failed.window + begin, failed.cause) from failed
 
