@@ -19,7 +19,7 @@ import numpy as np
 from windrow.aggregates.algebra import Field, Monoid
 from windrow.aggregates.whole import Extents, FunctionFailed, WholeWindow, failure
 from windrow.columns import arrow
-from windrow.errors import AggregateError, CorruptSnapshot
+from windrow.errors import AggregateError
 from windrow.kernels.slices.layout import NONE, DueWindows, Results, RowOrder, Slices
 from windrow.operator.keys import Keys
 from windrow.operator.partials import AggregateState
@@ -83,10 +83,8 @@ class ExtentState(AggregateState):
     def results(self, table: SliceTable, due: DueWindows, count: int) -> Results:
         keys, which = due.key[:count], due.which[:count]
         order = np.lexsort((which, keys)) if table.slicer.windows > 1 else slice(None)
-        lo, hi = self.partials.parts[0][due.lo[:count]], self.partials.parts[1][due.hi[:count]]
-        self._check(keys, lo, hi)
-        shift = self.rows.shift[keys]
-        windows = Extents(self.rows.columns, (lo + shift)[order], (hi + shift)[order])
+        lo, hi = self.rows.extents(keys, due.lo[:count], due.hi[:count], self.partials.parts, self.name)
+        windows = Extents(self.rows.columns, lo[order], hi[order])
         results = self.room(count)
         try:
             self.workers.compute(self.whole, windows, results)
@@ -135,12 +133,6 @@ class ExtentState(AggregateState):
         first, end = slices.first[keys], self.rows.end[keys]
         needed: Ints = np.where(first != NONE, np.minimum(self.partials.parts[0][first], end), end)
         return needed
-
-    def _check(self, keys: Ints, lo: Ints, hi: Ints) -> None:
-        """State from a store may say anything."""
-        begin, end = self.rows.begin[keys], self.rows.end[keys]
-        if not ((begin <= lo) & (lo <= hi) & (hi <= end)).all():
-            raise CorruptSnapshot(f"a window of {self.name!r} reaches over rows that the state does not have")
 
     def _failed(self, keys: Keys, due: DueWindows, window: int, cause: Exception) -> AggregateError:
         (key,) = keys.plain(due.key[window : window + 1])

@@ -273,7 +273,8 @@ class BoundaryAggregation(FinalAggregation):
     def results(
         self, table: SliceTable, due: DueWindows, count: int, pool: Executor | None
     ) -> dict[str, Results]:
-        mapped = map if pool is None or count < MANY else pool.map
+        alone = pool is None or count < MANY or len(table.aggregates) == 1
+        mapped = map if alone or pool is None else pool.map
         found = mapped(lambda state: state.results(table, due, count), table.aggregates)
         return {state.name: results for state, results in zip(table.aggregates, found, strict=True)}
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from windrow.columns import arrow
 from windrow.columns.arrow import Array
+from windrow.errors import CorruptSnapshot
 from windrow.kernels.extents import place_rows
 from windrow.kernels.slices.layout import RowOrder
 from windrow.kernels.specialise import specialise
@@ -91,6 +92,17 @@ class RowStore:
                 column[target[stored]] = new[rows.order[stored]]
             else:
                 self._kernels.put_rows(new, rows.order, target, column)
+
+    def extents(self, keys: Ints, first: Ints, last: Ints, parts: Any, name: str) -> tuple[Ints, Ints]:
+        """Where the rows of windows begin and end in the columns. A window has the slots from ``first`` to ``last``.
+
+        State from a store may say anything, so rows that are not there are an error.
+        """
+        lo, hi = arrow.blank(len(keys), np.int64), arrow.blank(len(keys), np.int64)
+        stored = self.begin, self.end, self.shift
+        if not self._kernels.find_extents(keys, first, last, *parts, *stored, lo, hi):
+            raise CorruptSnapshot(f"a window of {name!r} reaches over rows that the state does not have")
+        return lo, hi
 
     def expect(self, keys: Ints, positions: Ints) -> None:
         """Rows with these positions are about to be loaded: :meth:`fill` may leave some out."""

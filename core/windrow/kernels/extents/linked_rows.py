@@ -56,6 +56,18 @@ def linked_rows(room: int, quantiles: int) -> LinkedRows:
     )
 
 
+def surveyed(lo: Any, hi: Any) -> Any:
+    """Whether both bounds of windows ascend and none ends before it begins; the rows of the largest one, and of all."""
+    ascending, most, visits = True, 0, 0
+    for w in range(len(lo)):
+        rows = hi[w] - lo[w]
+        most, visits = max(most, rows), visits + rows
+        ascending &= rows >= 0
+        if w > 0:
+            ascending &= (lo[w] >= lo[w - 1]) & (hi[w] >= hi[w - 1])
+    return ascending, most, visits
+
+
 def largest_block(lo: Any, hi: Any) -> Any:
     """How many rows the largest block of these windows has."""
     pivot = hi[0]

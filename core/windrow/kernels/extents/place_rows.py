@@ -47,6 +47,19 @@ def put_rows(values, order, target, column):
             column[target[n]] = values[order[n]]
 
 
+def find_extents(keys, first, last, lo, hi, begin, end, shift, from_, until):
+    """Where the rows of windows are in the store: those of the slots ``first`` to ``last`` of a key.
+
+    Returns false if a window reaches over rows that are not there.
+    """
+    there = True
+    for w in range(len(keys)):
+        key, low, high = keys[w], lo[first[w]], hi[last[w]]
+        there &= (begin[key] <= low) & (low <= high) & (high <= end[key])
+        from_[w], until[w] = low + shift[key], high + shift[key]
+    return there
+
+
 def move_rows(old, new, begins, lengths, places):
     """Copy spans of a column, each to its place in another."""
     for n in range(len(begins)):

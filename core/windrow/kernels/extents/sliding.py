@@ -17,6 +17,8 @@ side; what they compute does not depend on how windows are shared out among call
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -54,9 +56,8 @@ class _Carried:
         """The next call has other rows."""
         clear(self.rows.state)
 
-    def extents(self, values: Array, valid: Array | None, lo: Array, hi: Array) -> Extents:
-        """What a kernel reads; afterwards there is room for the largest window."""
-        most = int((hi - lo).max(initial=0))
+    def extents(self, values: Array, valid: Array | None, lo: Array, hi: Array, most: int) -> Extents:
+        """What a kernel reads; afterwards there is room for windows of ``most`` rows."""
         if most > self.room:
             self.room = most + most // 2
             self.rows = sorted_rows(self.room, self.fingers)
@@ -73,9 +74,8 @@ class SlidingQuantiles:
     def __init__(self, dtype: np.dtype[Any], shares: Sequence[float], *, compiled: bool = True) -> None:
         self.carried = _Carried(dtype, len(shares))
         self.shares = np.array(shares, dtype=np.float64)
-        seam = ordering(self.carried.word)
-        self.going_on = specialise(order_statistic, seam, compiled=compiled)
-        self.at_once = specialise(linked_rows, seam, compiled=compiled)
+        self.going_on = _specialised(order_statistic, self.carried.word, compiled)
+        self.at_once = _specialised(linked_rows, self.carried.word, compiled)
         self.links: LinkedRows = make_linked_rows(0, len(shares))
 
     def run(self, values: Array, valid: Array | None, lo: Array, hi: Array, out: Array, ok: Array) -> None:
@@ -84,8 +84,9 @@ class SlidingQuantiles:
         Called with one array of numbers; ``valid`` says which of them are not null (``None``: all). Extents may be in
         any order. If they ascend, also from call to call, a window costs O(log n) for each row that it lost or gained.
         """
-        extents = self.carried.extents(values, valid, lo, hi)
-        if not _many_ascending(lo, hi):
+        ascending, most, visits = self.at_once.surveyed(lo, hi)
+        extents = self.carried.extents(values, valid, lo, hi, int(most))
+        if not (ascending and _many(lo, hi, int(most), int(visits))):
             self.going_on.quantiles(extents, self.carried.rows, self.shares, out, ok)
             return
         room = int(self.at_once.largest_block(lo, hi))
@@ -94,13 +95,17 @@ class SlidingQuantiles:
         self.at_once.quantiles(extents, self.links, self.shares, out, ok)
 
 
-def _many_ascending(lo: Array, hi: Array) -> bool:
-    """Do windows ascend, overlap, and have as many new rows together as one of them has at most?"""
-    if len(lo) < 2 or hi[-1] - hi[0] < (hi - lo).max():
+def _many(lo: Array, hi: Array, most: int, visits: int) -> bool:
+    """Do windows that ascend overlap, and have as many new rows together as one of them has at most?"""
+    if len(lo) < 2 or hi[-1] - hi[0] < most:
         return False
-    ascend = bool((lo[1:] >= lo[:-1]).all() and (hi[1:] >= hi[:-1]).all() and (hi >= lo).all())
     changes = int(hi[-1] - hi[0] + lo[-1] - lo[0])
-    return ascend and order_statistic.CHANGE * changes <= int((hi - lo).sum())
+    return order_statistic.CHANGE * changes <= visits
+
+
+@cache
+def _specialised(module: ModuleType, word: np.dtype[Any], compiled: bool) -> SimpleNamespace:
+    return specialise(module, ordering(word), compiled=compiled)
 
 
 class SlidingTopK:
@@ -108,8 +113,7 @@ class SlidingTopK:
 
     def __init__(self, dtype: np.dtype[Any], k: int, *, compiled: bool = True) -> None:
         self.dtype, self.k, self.carried = dtype, k, _Carried(dtype, 0)
-        seam = ordering(self.carried.word)
-        self.kernel = specialise(order_statistic, seam, compiled=compiled).top_k
+        self.kernel = _specialised(order_statistic, self.carried.word, compiled).top_k
 
     def run(self, values: Array, valid: Array | None, lo: Array, hi: Array) -> pa.ListArray:
         """A list for each window. Called as :meth:`SlidingQuantiles.run` is."""
@@ -122,7 +126,8 @@ class SlidingTopK:
         self, values: Array, valid: Array | None, lo: Array, hi: Array, words: Array, counts: Array
     ) -> None:
         """The same into given places: ``counts[w]`` values in the 64-bit words ``words[w]``."""
-        self.kernel(self.carried.extents(values, valid, lo, hi), self.carried.rows, words, counts)
+        extents = self.carried.extents(values, valid, lo, hi, int((hi - lo).max(initial=0)))
+        self.kernel(extents, self.carried.rows, words, counts)
 
     def lists(self, words: Array, counts: Array) -> pa.ListArray:
         """Filled places as a column of lists."""

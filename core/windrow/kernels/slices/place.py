@@ -65,6 +65,7 @@ def place_fixed(slices, begin, rows, slots, cuts, grid, gaps):
     end = 0
     current = NONE
     here = NONE
+    regular = len(cuts.every) == 1 and not gaps
     for n in range(begin, len(rows.order)):
         row = rows.order[n]
         key = rows.keys[n]
@@ -74,12 +75,13 @@ def place_fixed(slices, begin, rows, slots, cuts, grid, gaps):
             continue
         if slices.unused[0] == 0:
             return n
+        follows = regular and key == current and stamp == end
         current = key
         if gaps and not in_a_window(stamp, grid):
             slots[row] = NONE
             here = NONE
             continue
-        start = stamp - (stamp - cuts.at[0]) % cuts.every[0]
+        start = end if follows else stamp - (stamp - cuts.at[0]) % cuts.every[0]
         end = start + cuts.every[0]
         for c in range(1, len(cuts.every)):
             cut = stamp - (stamp - cuts.at[c]) % cuts.every[c]
