@@ -17,12 +17,14 @@ PROGRAMS = {
     "pipelines": "streams on top of streams: latency, rates, peers",
     "spark": "Spark's own windows against windrow on Spark",
     "flink": "Flink's own windows against windrow on Flink",
+    "workers": "functions of whole windows: workers, fits, medians",
     "soak": "streams that go on for long and behave badly",
 }
 QUICK = {
     "algorithms": ["--quick"],
     "operator": ["--quick"],
     "pipelines": ["--quick"],
+    "workers": ["--quick"],
     "spark": ["--rows", "100000"],
     "flink": ["--scale", "0.1"],
     "soak": [],

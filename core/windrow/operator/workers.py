@@ -30,9 +30,9 @@ FEW = 1
 """So many windows are computed to see how long they take, then twice as many, and so on."""
 LOOK = 0.01
 """Seconds after which that is known well enough."""
-WORTH, START = 0.02, 0.1
+WORTH, START = 0.02, 0.25
 """Seconds of work that are worth handing out to processes, and starting them."""
-TRIAL, AGAIN = 4, 50
+TRIAL, AGAIN = 8, 50
 """One window of so many goes to processes first. If they are slower, the others do not follow, for so many calls."""
 
 

@@ -1,0 +1,123 @@
+"""Windows in flight: one stalls while others are computed, and the process dies while windows are being computed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pytest
+
+import windrow as wr
+from windrow.aggregates.whole import Extents, WholeWindow
+from windrow.kernels.slices.layout import Results
+from windrow.operator import workers as sharing
+from windrow.storage.rocksdb import RocksDBPages
+from windrow.testing import oracle
+
+WAIT = 60.0
+"""Seconds after which something has gone wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stalls(WholeWindow):
+    """A function that takes as long for window 0 as for all others together: it waits for them."""
+
+    others: threading.Event = field(default_factory=threading.Event)
+    running: list[int] = field(default_factory=list)
+    most: list[int] = field(default_factory=list)
+    wanted: int = 0
+
+    def compute(self, windows: Extents, out: Any, ok: Any) -> None:
+        self.running.append(1)
+        self.most.append(len(self.running))
+        if windows.lo[0] == 0:
+            assert self.others.wait(WAIT), "the others wait for window 0"
+        out[:], ok[:] = [windows.columns[0][lo:hi].sum() for lo, hi in zip(*windows[1:], strict=True)], True
+        self.running.pop()
+        if windows.lo[0] != 0 and len(self.most) == self.wanted:
+            self.others.set()
+
+
+def test_ten_thousand_windows_are_computed_while_the_first_one_stalls() -> None:
+    column, lo = np.arange(11_000.0), np.arange(10_900)
+    windows = Extents((column,), lo, lo + 100)
+    results = Results(np.zeros(len(lo)), np.zeros(len(lo), np.bool_))
+    pieces = 2 * sharing.PIECES
+    stalls = Stalls((pa.float64(),), np.dtype(np.float64), wanted=pieces)
+    sharing.Workers(2).compute(stalls, windows, results)
+    assert stalls.others.is_set() and results.ok.all()
+    assert (results.out == np.convolve(column, np.ones(100), "valid")[: len(lo)]).all(), "in their places"
+    assert max(stalls.most) <= 2, "no more pieces are in work than there are workers"
+
+
+# A process that is killed.
+
+ROWS, BATCH = 600, 100
+QUERY_ROWS = pa.table({"ts": np.arange(ROWS), "y": np.arange(float(ROWS))})
+
+
+def waits(y: Any) -> float:
+    """The sum. The window that begins with row 186 waits until it is told to go on, and says that it does."""
+    folder = Path(os.environ["WINDROW_KILLED"])
+    if y[0] == 186.0 and not (folder / "go").exists():
+        (folder / "in flight").write_text(str(os.getpid()))
+        while not (folder / "go").exists():
+            time.sleep(0.01)
+    return float(sum(y.tolist()))
+
+
+QUERY = wr.Query(
+    window=wr.CountWindow(20, 1), aggregates={"f": wr.Apply(waits, "y"), "middle": wr.Median("y")}
+)
+
+
+def job(folder: Path) -> None:
+    """Batch after batch: windows into a file of the batch, then a commit."""
+    os.environ["WINDROW_KILLED"] = str(folder)
+    sharing.LOOK = sharing.START = sharing.WORTH = 0.0
+    sharing.AGAIN = 0  # processes are tried for every batch
+    with RocksDBPages(folder / "state") as pages:
+        operator = wr.Operator.open(QUERY, QUERY_ROWS.schema, pages, workers=2)
+        for number in range(operator.commits, ROWS // BATCH):
+            operator.process(QUERY_ROWS.slice(number * BATCH, BATCH))
+            windows = operator.advance((number + 1) * BATCH)
+            feather.write_feather(windows, folder / "unfinished", compression="uncompressed")
+            os.replace(folder / "unfinished", folder / f"{number}.arrow")
+            operator.commit()
+
+
+def test_a_process_that_is_killed_while_windows_are_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exactly once, in order: the batch whose windows were in flight is computed again, from the state before it."""
+    context = multiprocessing.get_context("forkserver")
+    killed = context.Process(target=job, args=(tmp_path,))
+    killed.start()
+    deadline = time.monotonic() + WAIT
+    while not (tmp_path / "in flight").exists():
+        assert killed.is_alive() and time.monotonic() < deadline
+        time.sleep(0.01)
+    assert int((tmp_path / "in flight").read_text()) != killed.pid, "a process of its own computes the window"
+    killed.kill()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    assert sorted(path.stem for path in tmp_path.glob("*.arrow")) == ["0", "1"]
+    (tmp_path / "go").touch()
+    again = context.Process(target=job, args=(tmp_path,))
+    again.start()
+    again.join()
+    assert again.exitcode == 0
+    found = pa.concat_tables(
+        feather.read_table(tmp_path / f"{number}.arrow") for number in range(ROWS // BATCH)
+    )
+    monkeypatch.setenv("WINDROW_KILLED", str(tmp_path))
+    assert found.equals(oracle.evaluate(QUERY_ROWS, QUERY))
