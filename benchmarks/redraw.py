@@ -16,6 +16,7 @@ def main() -> None:
     algorithms(RESULTS / "algorithms")
     spark(RESULTS / "spark")
     flink(RESULTS / "flink")
+    workers(RESULTS / "workers")
 
 
 def algorithms(folder: Path) -> None:
@@ -38,6 +39,13 @@ def flink(folder: Path) -> None:
 
     rates = {row["contender"]: float(row["rows per second"]) for row in rows(folder / "flink.csv")}
     plots.bars(rates, folder / "flink.svg")
+
+
+def workers(folder: Path) -> None:
+    from benchmarks.workers import plots
+
+    for name in plots.PICTURES:
+        plots.draw(name, rows(folder / f"{name}.csv"), folder / f"{name}.svg")
 
 
 def rows(file: Path) -> list[dict[str, Any]]:

@@ -17,17 +17,20 @@ TURN = 0.15
 """Seconds that a contender may repeat itself within a turn; the best repetition counts."""
 
 
-def in_turns(contenders: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+def in_turns(
+    contenders: Mapping[str, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Seconds of every contender in every round, after one turn that does not count.
 
-    A slow contender, which takes a turn of several seconds, takes part in fewer rounds.
+    A slow contender, which takes a turn of several seconds, takes part in fewer rounds. ``time.process_time`` as the clock
+    counts the seconds of the processor, which other programs on the machine disturb less.
     """
-    slow = {name: _turn(run) for name, run in contenders.items()}
+    slow = {name: _turn(run, clock) for name, run in contenders.items()}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds):
         for name, run in contenders.items():
             if turn == 0 or slow[name] * turn < 5.0:
-                seconds[name].append(_turn(run))
+                seconds[name].append(_turn(run, clock))
     return seconds
 
 
@@ -52,13 +55,13 @@ def rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _turn(run: Callable[[], Any]) -> float:
+def _turn(run: Callable[[], Any], clock: Callable[[], float]) -> float:
     """The best of as many repetitions as fit into a turn, at least one."""
-    best, begin = math.inf, time.perf_counter()
+    best, begin = math.inf, clock()
     while True:
-        last = time.perf_counter()
+        last = clock()
         run()
-        now = time.perf_counter()
+        now = clock()
         best = min(best, now - last)
         if now - begin > TURN:
             return best

@@ -1,1 +1,4 @@
-"""Whole-window functions: fits and medians beside what users pick today."""
+"""Functions of whole windows: Figs 11 to 16 of De Matteis and Mencagli (2017) on two cores, and what users pick today.
+
+``python -m benchmarks.workers`` measures and writes CSV and SVG files; see ``__main__``.
+"""

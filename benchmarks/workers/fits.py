@@ -2,20 +2,20 @@
 
 Every contender gets the same two columns, epoch times in microseconds and prices, and gives the three coefficients of
 each window (RollingOLS and numpy in their own basis). A fast contender gets many rows; a slow one few, and windrow is
-measured on the same few beside it. Runs take turns, and the best of some rounds counts.
+measured on the same few beside it. Runs take turns. The seconds are those of the processor, of all threads.
 """
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numba
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 
 import windrow as wr
@@ -79,6 +79,8 @@ def parabola(rows: Any) -> Any:
 
 def pandas_numba(times: Any, prices: Any) -> Any:
     """One pass of pandas over a table, so that the function sees both columns and gives three results."""
+    import pandas as pd
+
     seconds = (times - times[0]) / 1e6
     frame = pd.DataFrame({"x": seconds, "y": prices, "room": 0.0})
     return frame.rolling(WINDOW, method="table").apply(parabola, raw=True, engine="numba")
@@ -101,6 +103,8 @@ def numba_loop(times: Any, prices: Any) -> Any:
 
 def polars_rolling_map(times: Any, prices: Any) -> Any:
     """Polars maps one column to one number, so the place in the window stands for the time, and one coefficient comes out."""
+    import polars as pl
+
     places = np.arange(WINDOW) - (WINDOW - 1) / 2.0
     design = np.linalg.pinv(np.vander(places, DEGREE + 1, increasing=True))[DEGREE]
     return pl.Series(prices).rolling_map(lambda window: float(design @ window.to_numpy()), window_size=WINDOW)
@@ -128,20 +132,59 @@ SLOW: dict[str, Contender] = {
 }
 
 
-def compared(contenders: dict[str, Contender], rows: int, rounds: int) -> list[Row]:
+def compared(share: int, rounds: int) -> Iterator[Row]:
     """Windows per second of each contender, over the same rows, in turn."""
-    columns = quotes(rows)
-    present = {name: partial(run, *columns) for name, run in contenders.items() if _runs(run)}
-    seconds = in_turns(present, rounds)
-    return [
-        {
-            "contender": name,
-            "rows": rows,
-            "windows_per_second": rounded((rows - WINDOW + 1) / min(taken)),
-            "windrow_is_times_as_fast": rounded(ratio(seconds["windrow sliding"], taken)),
-        }
-        for name, taken in seconds.items()
-    ]
+    for contenders, rows in ((FAST, 1_000_000 // share), (SLOW, 6000)):
+        columns = quotes(rows)
+        present = {name: partial(run, *columns) for name, run in contenders.items() if _runs(run)}
+        seconds = in_turns(present, rounds, time.process_time)
+        for name, taken in seconds.items():
+            if contenders is FAST or name not in FAST:
+                yield {
+                    "contender": name,
+                    "rows": rows,
+                    "windows_per_second": rounded((rows - WINDOW + 1) / min(taken)),
+                    "windrow_is_times_as_fast": rounded(ratio(seconds["windrow sliding"], taken)),
+                }
+
+
+def error(slides: int) -> Row:
+    """The largest error of a coefficient after so many slides, beside rational numbers, relative to what it adds.
+
+    A coefficient matters by what it adds at the ends of the window. One that adds next to nothing, a thousandth of the
+    largest, is compared with that.
+    """
+    times, prices = quotes(slides + WINDOW - 1)
+    found = windrow_sliding(times, prices)
+    worst = 0.0
+    last = len(found) - 1
+    checked = [0, 1, WINDOW, *np.random.default_rng(1).integers(last - slides // 10, last, 20).tolist(), last]
+    for w in checked:
+        x, y = times[w : w + WINDOW].tolist(), prices[w : w + WINDOW].tolist()
+        exact = exact_fit(x, y, int(found["origin"][w]))
+        reach = (x[-1] - x[0]) / 2.0
+        adds = [abs(c) * reach**k for k, c in enumerate(exact)]
+        for k in range(DEGREE + 1):
+            off = abs(float(found[f"c{k}"][w]) - exact[k]) * reach**k
+            worst = max(worst, off / max(adds[k], 1e-3 * max(adds[1:])))
+    return {"slides": slides, "windows_checked": len(checked), "largest_relative_error": rounded(worst)}
+
+
+def exact_fit(x: list[int], y: list[float], origin: int) -> list[float]:
+    """The coefficients of one window in powers of x - origin, from rational numbers."""
+    u, v = [a - origin for a in x], [Fraction(b) for b in y]
+    powers = [sum(a**k for a in u) for k in range(2 * DEGREE + 1)]
+    rows = [[Fraction(powers[i + j]) for j in range(DEGREE + 1)] for i in range(DEGREE + 1)]
+    right = [sum((a**i * b for a, b in zip(u, v, strict=True)), Fraction(0)) for i in range(DEGREE + 1)]
+    for i in range(DEGREE + 1):
+        for k in range(i + 1, DEGREE + 1):
+            factor = rows[k][i] / rows[i][i]
+            rows[k] = [a - factor * b for a, b in zip(rows[k], rows[i], strict=True)]
+            right[k] -= factor * right[i]
+    found = [Fraction(0)] * (DEGREE + 1)
+    for i in range(DEGREE, -1, -1):
+        found[i] = (right[i] - sum(rows[i][j] * found[j] for j in range(i + 1, DEGREE + 1))) / rows[i][i]
+    return [float(c) for c in found]
 
 
 def _runs(run: Contender) -> bool:
