@@ -14,6 +14,7 @@ import windrow as wr
 from windrow import errors
 from windrow.operator import ordered
 from windrow.operator import workers as sharing
+from windrow.operator.extents import ExtentState
 from windrow.storage.pages import MemoryPages
 from windrow.testing import oracle
 
@@ -339,7 +340,17 @@ def test_a_model_is_fitted_to_every_window(compiled: bool) -> None:
 def test_a_fit_of_too_few_rows_is_null() -> None:
     fit = wr.LevenbergMarquardt(line, "x", "y", p0=(1.0, 1.0))
     whole = wr.Query(window=wr.TimeWindow(10), aggregates={"fit": fit})
-    assert wr.aggregate({"ts": [1], "x": [1.0], "y": [1.0]}, whole)["fit"].to_pylist() == [None]
+    few = {"ts": [1, 11, 12, 13], "x": [1.0, 2.0, 2.0, 2.0], "y": [1.0, 3.0, 4.0, 5.0]}
+    assert wr.aggregate(few, whole)["fit"].to_pylist() == [None, None], "one row, and one x"
+
+
+def test_slices_are_freed_by_compiled_code_whatever_the_results_are() -> None:
+    for returns in ("f8", {"low": "f8", "high": "f8"}, pa.list_(pa.float64())):
+        apply = wr.Apply(lambda y: [y.min(), y.max()], "y", returns=returns)
+        whole = apply.whole([pa.float64()], compiled=False)
+        monoid = apply.dense([pa.float64()])
+        state = ExtentState("f", whole, ("y",), monoid, windows=1, compiled=True, workers=sharing.Workers())
+        assert state.monoid.compiles, returns
 
 
 def test_a_model_of_time_gets_seconds_since_the_first_row() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import windrow as wr
 from windrow.aggregates.whole import Extents, WholeWindow
+from windrow.errors import OperatorBusy
 from windrow.kernels.slices.layout import Results
 from windrow.operator import workers as sharing
 from windrow.storage.rocksdb import RocksDBPages
@@ -57,6 +58,27 @@ def test_ten_thousand_windows_are_computed_while_the_first_one_stalls() -> None:
     assert stalls.others.is_set() and results.ok.all()
     assert (results.out == np.convolve(column, np.ones(100), "valid")[: len(lo)]).all(), "in their places"
     assert max(stalls.most) <= 2, "no more pieces are in work than there are workers"
+
+
+def test_no_state_is_written_while_windows_are_in_flight() -> None:
+    table = pa.table({"ts": np.arange(30), "y": np.arange(30.0)})
+    refused: list[str] = []
+    operators: list[wr.Operator] = []
+
+    def asks(y: Any) -> float:
+        try:
+            operators[0].snapshot()
+        except OperatorBusy as busy:
+            refused.append(str(busy))
+        return float(y[0])
+
+    query = wr.Query(window=wr.CountWindow(10, 10), aggregates={"f": wr.Apply(asks, "y", version=1)})
+    operators.append(operator := wr.Operator(query, table.schema, workers=2))
+    operator.process(table.slice(0, 25))
+    assert operator.advance(25)["f"].to_pylist() == [0.0, 10.0] and len(refused) == 2
+    again = wr.Operator.restore(query, operator.snapshot())
+    again.process(table.slice(25))
+    assert again.advance(30)["f"].to_pylist() == [20.0], "no window twice, and none lost"
 
 
 # A process that is killed.

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from windrow.aggregates.algebra import Field, Monoid
 from windrow.aggregates.whole import Extents, FunctionFailed, WholeWindow, failure
@@ -148,7 +149,7 @@ def _extent(of: Monoid) -> Monoid:
         lift=_lifted,
         combine=_joined,
         lower=_rows,
-        output=of.output,
+        output=pa.int64(),
         commutative=False,
     )
 
