@@ -189,7 +189,11 @@ def record_dtype(type_: pa.DataType) -> np.dtype[Any]:
 
 
 def to_numpy(column: Column) -> tuple[Array, Array | None]:
-    """The values of a column and, if it has nulls, which of them are valid. No copy where Arrow allows it."""
+    """The values of a column and, if it has nulls, which of them are valid. No copy where Arrow allows it.
+
+    Numbers cannot be written to, wherever they come from: Arrow's values do not change, and a kernel is compiled once for
+    arrays that can be written to and once for others.
+    """
     array = _one_array(column)
     dtype = physical_dtype(array.type)
     valid = None
@@ -203,8 +207,10 @@ def to_numpy(column: Column) -> tuple[Array, Array | None]:
         array = array.cast(pa.from_numpy_dtype(dtype))
     buffer = array.buffers()[1]
     if buffer is None:
-        return np.zeros(len(array), dtype=dtype), valid
-    values = np.frombuffer(buffer, dtype=dtype, count=len(array) + array.offset)[array.offset :]
+        values = np.zeros(len(array), dtype=dtype)
+    else:
+        values = np.frombuffer(buffer, dtype=dtype, count=len(array) + array.offset)[array.offset :]
+    values.setflags(write=False)
     return values, valid
 
 

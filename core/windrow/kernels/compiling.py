@@ -32,13 +32,20 @@ class _Clock(numba.core.event.Listener):
         self.seconds, self.kernels = 0.0, 0
         self.thread = _Nesting()
         self.told: list[Callable[[str | None], None]] = []
+        self.forbidden = 0
 
     def on_start(self, event: Any) -> None:
+        if self.forbidden:
+            self.thread.refuse()
+            raise NotCached(f"{_name(event)} would have to be compiled")
         if self.thread.enter():
             name = _name(event)
             logger.debug("compiling %s", name)
             for tell in self.told:
                 tell(name)
+
+    def forbid(self, change: int) -> None:
+        self.forbidden += change
 
     def on_end(self, event: Any) -> None:
         seconds = self.thread.leave()
@@ -55,7 +62,11 @@ class _Nesting(threading.local):
     """How deep the compilations of one thread are nested, and when the outermost began."""
 
     def __init__(self) -> None:
-        self.depth, self.begin = 0, 0.0
+        self.depth, self.begin, self.refused = 0, 0.0, 0
+
+    def refuse(self) -> None:
+        """A compilation does not take place. Numba says that it ends all the same."""
+        self.refused += 1
 
     def enter(self) -> bool:
         """Whether this is the outermost."""
@@ -67,6 +78,9 @@ class _Nesting(threading.local):
 
     def leave(self) -> float | None:
         """The seconds since the outermost began, if this is the outermost."""
+        if self.refused:
+            self.refused -= 1
+            return None
         self.depth -= 1
         return perf_counter() - self.begin if self.depth == 0 else None
 
@@ -93,6 +107,20 @@ def telling(tell: Callable[[str | None], None]) -> Iterator[None]:
         yield
     finally:
         _clock.told.remove(tell)
+
+
+class NotCached(Exception):
+    """A kernel is not in the cache, and must not be compiled now."""
+
+
+@contextmanager
+def only_from_cache() -> Iterator[None]:
+    """Kernels are loaded, not compiled: one that no cache has raises :class:`NotCached`. It holds for all threads."""
+    _clock.forbid(1)
+    try:
+        yield
+    finally:
+        _clock.forbid(-1)
 
 
 def _name(event: Any) -> str:

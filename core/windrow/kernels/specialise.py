@@ -8,7 +8,7 @@ functions, and compiles every function of it, or leaves them as they are for the
 
 Compiled code is cached on disk beside the module (or in numba's user-wide cache directory). The cache key
 covers the kernel module, the modules it imports from, the code of the aggregate's functions and of everything
-they call, so that stale code never runs.
+they call, so that stale code never runs. It can also come from another machine: :mod:`windrow.kernels.carried`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ import numba
 import numpy as np
 
 from windrow.errors import CompileWarning
-from windrow.kernels import records  # noqa: F401  it tells numba how records are assigned
+from windrow.kernels import (
+    carried,
+    records,  # noqa: F401  it tells numba how records are assigned
+)
 
 COMPILE_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -70,7 +73,7 @@ def compiled_for(
     types_ = tuple(map(numba.typeof, arguments))
     if (token, name, types_) not in _CHOSEN:
         _CHOSEN[token, name, types_] = _first_that_compiles(module, seam, token, name, types_)
-    return _CHOSEN[token, name, types_]
+    return carried.use(_CHOSEN[token, name, types_])
 
 
 _CHOSEN: dict[tuple[Any, ...], Any | None] = {}
@@ -148,6 +151,8 @@ def _instance(
         for key, function in own.items():
             function.__qualname__ = f"{key}_{name.rpartition('_')[2]}"  # the cache file is named after it
             own[key] = namespace[key] = numba.njit(function, cache=True, **options)
+        for kernel in own.values():
+            carried.made(kernel)
     return own
 
 
@@ -273,7 +278,7 @@ class _Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         try:
-            return self._current(*arguments)
+            return carried.use(self._current)(*arguments)
         except _NOT_COMPILED as problem:
             full = next(self._others)
             if self._current is self.compiled and "NRT" in str(problem):
