@@ -15,7 +15,9 @@ from pyspark.sql import functions as F
 
 from windrow import Query
 from windrow_spark.arrow_types import as_spark_has
+from windrow_spark.rehearsal import batch_rehearsal
 from windrow_spark.schemas import FittedQuery
+from windrow_spark.sent_code import after, send
 from windrow_spark.sorted_rows import SortedRows
 
 Batches = Iterator[pa.RecordBatch]
@@ -24,10 +26,10 @@ OUTPUT_ROWS = 1 << 16
 
 def by_rows(frame: Any, fitted: FittedQuery) -> Any:
     """The windows of a batch DataFrame; every row goes to Python."""
+    query = fitted.query
     rows = frame.select(*map(column, fitted.schema.names))
-    return sorted_through(
-        rows, fitted.query.by, fitted.query.time, task(fitted.query, fitted.schema), fitted.output
-    )
+    through = with_code(frame, query, fitted.schema, task(query, fitted.schema))
+    return sorted_through(rows, query.by, query.time, through, fitted.output)
 
 
 def sorted_through(
@@ -57,6 +59,18 @@ def task(query: Query, schema: pa.Schema, partials: pa.Schema | None = None) -> 
             yield from as_spark_has(table).combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
     return windows
+
+
+def with_code(
+    frame: Any,
+    query: Query,
+    schema: pa.Schema,
+    task: Callable[[Any], Batches],
+    partials: pa.Schema | None = None,
+) -> Callable[[Any], Batches]:
+    """The task, with the driver's compiled code of the query."""
+    rehearsal = batch_rehearsal(query, schema, partials)
+    return after(send(frame.sparkSession, ("batch", query, schema, partials), rehearsal), task)
 
 
 def column(name: str) -> Any:

@@ -20,6 +20,7 @@ from windrow.operator.window_batches import BATCHES, windows_in
 from windrow.storage.pages import HEADER
 from windrow.storage.segments import Segments
 from windrow_spark.buckets import BucketState
+from windrow_spark.sent_code import SentCode, arrive
 from windrow_spark.worker_cache import WorkerCache, new_job
 
 
@@ -71,7 +72,7 @@ class BucketOperators:
     """Feeds the operators of buckets with rows and watermarks.
 
     With ``partials``, the input is partials of slices instead of rows. With ``emits``, windows are not computed: the
-    output is batches of windows for workers.
+    output is batches of windows for workers. ``code`` is what the driver has compiled for them.
     """
 
     def __init__(
@@ -83,14 +84,16 @@ class BucketOperators:
         partials: bool = False,
         emits: bool = False,
         idle: Idle | None = None,
+        code: SentCode | None = None,
     ) -> None:
         self.query, self.schema, self.buckets = query, schema, buckets
-        self.partials, self.emits, self.idle = partials, emits, idle
+        self.partials, self.emits, self.idle, self.code = partials, emits, idle, code
         self.nothing = (BATCHES if emits else query.bind(schema).output_schema).empty_table()
         self.job = new_job()
 
     def step(self, bucket: int, state: BucketState, packed: list[bytes] | None, watermark: int) -> Row:
         """Rows of a bucket and a watermark, in milliseconds, or a watermark alone; the windows that are final now."""
+        arrive(self.code)
         rows = None if packed is None else pa.concat_tables([from_ipc(each) for each in packed])
         mark = state.mark.get()
         compiled_before = compile_seconds()

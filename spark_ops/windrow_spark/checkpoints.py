@@ -22,7 +22,9 @@ from windrow.storage.segments import Segments
 from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.batch import OUTPUT_ROWS
 from windrow_spark.buckets import HEADER_STATE, MARK, PAGES_STATE
-from windrow_spark.schemas import fit
+from windrow_spark.rehearsal import stream_rehearsal
+from windrow_spark.schemas import FittedQuery, fit
+from windrow_spark.sent_code import after, send
 
 INSPECTED = (
     "bucket int, keys long, open_windows long, pages long, bytes long, watermark timestamp, late_rows long"
@@ -37,8 +39,9 @@ def remaining(frame: Any, query: Query, checkpoint: str) -> Any:
     >>> rest = remaining(rows, query, "/checkpoints/plugs")                        # doctest: +SKIP
     """
     fitted = fit(query, frame, all_columns=query.late == "side")
+    spark = frame.sparkSession
     flushed = _per_bucket(lambda operator, _, __: operator.flush(), query, fitted.schema)
-    return _pages(checkpoint, frame.sparkSession).mapInArrow(flushed, fitted.output)
+    return _pages(checkpoint, spark).mapInArrow(_with_code(spark, fitted, flushed), fitted.output)
 
 
 def inspect_state(checkpoint: str, query: Query | None = None, frame: Any = None) -> Any:
@@ -52,7 +55,8 @@ def inspect_state(checkpoint: str, query: Query | None = None, frame: Any = None
             F.count("*").alias("pages"), F.sum(F.length("page")).cast("long").alias("bytes")
         )
     fitted = fit(query, frame, all_columns=query.late == "side")
-    return pages.mapInArrow(_per_bucket(_facts, query, fitted.schema), INSPECTED)
+    facts = _per_bucket(_facts, query, fitted.schema)
+    return pages.mapInArrow(_with_code(frame.sparkSession, fitted, facts), INSPECTED)
 
 
 def check_checkpoint(spark: Any, query: Query, checkpoint: str, buckets: int) -> None:
@@ -111,6 +115,12 @@ def _pages(checkpoint: str, spark: SparkSession) -> Any:
         bucket, F.col("user_map_key.name").alias("name"), F.col("user_map_value.page").alias("page")
     )
     return headers.unionByName(others).repartition("bucket").sortWithinPartitions("bucket")
+
+
+def _with_code(spark: Any, fitted: FittedQuery, task: Any) -> Any:
+    """The task, with the driver's compiled code of the stream's query."""
+    query, schema = fitted.query, fitted.schema
+    return after(send(spark, ("stream", query, schema, False, None), stream_rehearsal(query, schema)), task)
 
 
 def _per_bucket(

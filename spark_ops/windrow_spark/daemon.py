@@ -31,9 +31,11 @@ def main() -> None:
 
 
 def load() -> None:
-    """Import what workers use, and load or compile the kernels of common queries.
+    """Import what workers use, and load the kernels of common queries.
 
-    A problem here is no reason not to start: a worker that needs what is missing tells better what is wrong.
+    Kernels that are not in the cache on disk are not compiled here: no worker starts before this ends, and a query needs few
+    of them. The first worker that needs one has it from the driver, or compiles it. A problem here is no reason not to
+    start: a worker that needs what is missing tells better what is wrong.
     """
     try:
         import pyspark.sql.streaming.stateful_processor_api_client
@@ -41,8 +43,10 @@ def load() -> None:
 
         import windrow_spark.bucket_operators
         import windrow_spark.sorted_rows  # noqa: F401
+        from windrow_spark.sent_code import speak
         from windrow_spark.warm import run_small_queries
 
+        speak()
         run_small_queries()
     except Exception as problem:
         warnings.warn(f"{NAME} could not load everything before workers start: {problem}", stacklevel=2)

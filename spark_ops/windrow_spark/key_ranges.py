@@ -16,9 +16,10 @@ import pyarrow as pa
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from windrow import Query
 from windrow.query.key_ranges import Cells, KeyRange, Ranges, coarse, cut_key, grids
 from windrow_spark.arrow_types import as_spark_has
-from windrow_spark.batch import OUTPUT_ROWS, column
+from windrow_spark.batch import OUTPUT_ROWS, column, with_code
 from windrow_spark.cluster import cores
 from windrow_spark.ranges import RANGE, SAMPLE, stands_out
 from windrow_spark.schemas import FittedQuery
@@ -86,7 +87,10 @@ def by_key_ranges(frame: Any, fitted: FittedQuery, cut: Cut) -> Any:
     keys = [f"c{names.index(name)}" for name in query.by]
     rows = rows.sortWithinPartitions(*keys, RANGE, TIME, ARRIVAL)
     sent = rows.select(*(f"c{place}" for place in range(len(names))), RANGE)
-    return sent.mapInArrow(_task(fitted, Ranges(query, [each for _, each in cut.ranges])), fitted.output)
+    ranged = replace(query, by=(*query.by, RANGE))
+    schema = fitted.schema.append(pa.field(RANGE, pa.int64()))
+    task = _task(ranged, schema, Ranges(query, [each for _, each in cut.ranges]))
+    return sent.mapInArrow(with_code(frame, ranged, schema, task), fitted.output)
 
 
 # Counting.
@@ -195,10 +199,7 @@ def _numbered(frame: Any, fitted: FittedQuery, cut: Cut) -> Any:
     return met.withColumn(RANGE, F.coalesce(F.col(RANGE), F.lit(0).cast("long")))
 
 
-def _task(fitted: FittedQuery, ranges: Ranges) -> Any:
-    ranged = replace(fitted.query, by=(*fitted.query.by, RANGE))
-    schema = fitted.schema.append(pa.field(RANGE, pa.int64()))
-
+def _task(ranged: Query, schema: pa.Schema, ranges: Ranges) -> Any:
     def windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for table in SortedRows(ranged, schema).windows(_needed(ranges, batches)):
             found = as_spark_has(ranges.owned(table, RANGE))

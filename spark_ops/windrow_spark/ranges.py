@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from windrow import Query
 from windrow.query.slicing import time_windows
 from windrow_spark.arrow_types import as_spark_has
-from windrow_spark.batch import OUTPUT_ROWS, column, sorted_through
+from windrow_spark.batch import OUTPUT_ROWS, column, sorted_through, with_code
 from windrow_spark.cluster import cores
 from windrow_spark.schemas import FittedQuery
 from windrow_spark.slices import event_time, quotient
@@ -60,9 +60,10 @@ def by_ranges(frame: Any, fitted: FittedQuery, ranges: int | None) -> Any:
     )
     rows = frame.select(*map(column, fitted.schema.names), F.explode(reached).alias(RANGE))
     placed = (ranges, RANGE) if ranges is not None and not query.by else None
-    return sorted_through(
-        rows, (*query.by, RANGE), query.time, _task(fitted, origin, width), fitted.output, placed
-    )
+    ranged = replace(query, by=(*query.by, RANGE))
+    schema = fitted.schema.append(pa.field(RANGE, pa.int64()))
+    through = with_code(frame, ranged, schema, _task(ranged, schema, origin, width))
+    return sorted_through(rows, ranged.by, query.time, through, fitted.output, placed)
 
 
 def has_hot_key(frame: Any, query: Query) -> bool:
@@ -87,11 +88,7 @@ def stands_out(frame: Any, query: Query, tasks: int, least: int = 1) -> bool:
     return len(first) >= max(least, 1) and Counter(first).most_common(1)[0][1] > len(first) / tasks
 
 
-def _task(fitted: FittedQuery, origin: int, width: int) -> Any:
-    query = fitted.query
-    ranged = replace(query, by=(*query.by, RANGE))
-    schema = fitted.schema.append(pa.field(RANGE, pa.int64()))
-
+def _task(ranged: Query, schema: pa.Schema, origin: int, width: int) -> Any:
     def windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         filled = (batch for batch in batches if batch.num_rows)
         for table in SortedRows(ranged, schema).windows(filled):

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from windrow.columns.times import PER_UNIT, TimeUnit
 from windrow.query.bound import BoundQuery
 from windrow.query.slicing import cuts, time_windows
-from windrow_spark.batch import column, sorted_through, task
+from windrow_spark.batch import column, sorted_through, task, with_code
 from windrow_spark.schemas import FittedQuery, arrow_schema
 
 SAMPLE = 1 << 11
@@ -28,7 +28,10 @@ def by_slices(frame: Any, fitted: FittedQuery) -> Any:
     time = fitted.query.time
     start = slice_start(fitted.bound, event_time(fitted))
     slices = frame.groupBy(*by, start.alias(time)).agg(*partials(fitted.bound))
-    through = task(fitted.query, fitted.schema, partials_schema(fitted, slices))
+    sent = partials_schema(fitted, slices)
+    through = with_code(
+        frame, fitted.query, fitted.schema, task(fitted.query, fitted.schema, sent), partials=sent
+    )
     return sorted_through(slices, fitted.query.by, time, through, fitted.output)
 
 

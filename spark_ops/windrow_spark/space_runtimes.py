@@ -11,6 +11,7 @@ from windrow.pipelines.runtime import Runtime
 from windrow.storage.segments import Segments
 from windrow_spark.bucket_operators import StateValues
 from windrow_spark.buckets import BucketState
+from windrow_spark.sent_code import speak
 from windrow_spark.worker_cache import WorkerCache, new_job
 
 OUT = "rows binary, space string, emitted long, reported long"
@@ -26,6 +27,7 @@ class SpaceRuntimes:
         self.job = new_job()
 
     def step(self, space: str, state: BucketState, packed: list[bytes] | None, watermark: int) -> Row:
+        speak()
         rows = None if packed is None else pa.concat_tables([from_ipc(each) for each in packed])
         mark = state.mark.get()
         runtime, pages = self._runtime(space, state, None if mark is None else bytes(mark[0]))

@@ -27,7 +27,9 @@ from windrow_spark.batch import column
 from windrow_spark.bucket_operators import BucketOperators
 from windrow_spark.buckets import FINISHED, BucketProcessor
 from windrow_spark.packing import LATE, PACKED, pack, scatter, unpack
+from windrow_spark.rehearsal import stream_rehearsal
 from windrow_spark.schemas import FittedQuery, spark_schema
+from windrow_spark.sent_code import after, send
 from windrow_spark.slices import partials, partials_schema
 from windrow_spark.workers import computed
 
@@ -58,21 +60,19 @@ def stream(
         sent, sent_schema = frame.select(*map(column, fitted.schema.names)), fitted.schema
     names = [f"c{number}" for number in range(len(sent_schema))]
     bucket = F.pmod(F.xxhash64(*map(column, query.by)), F.lit(buckets)) if query.by else F.lit(0)
+    emits = workers is not None
+    partials_sent = sent_schema if push_down else None
+    rehearsal = stream_rehearsal(query, fitted.schema, partials=partials_sent, emits=emits, idle=idle)
+    code = send(frame.sparkSession, ("stream", query, sent_schema, emits, idle), rehearsal)
+    operators = BucketOperators(
+        query, fitted.schema, buckets, partials=push_down, emits=emits, idle=idle, code=code
+    )
     rows = sent.withColumn(BUCKET, bucket.cast("int")).toDF(*names, BUCKET)
     finished = (
         rows.mapInArrow(pack(sent_schema), PACKED)
         .groupBy("bucket")
         .transformWithState(
-            BucketProcessor(
-                BucketOperators(
-                    query,
-                    fitted.schema,
-                    buckets,
-                    partials=push_down,
-                    emits=workers is not None,
-                    idle=idle,
-                )
-            ),
+            BucketProcessor(operators),
             outputStructType=FINISHED,
             outputMode="Append",
             timeMode="EventTime",
@@ -97,7 +97,7 @@ def stream(
     if workers is None:
         return packed.mapInArrow(unpack(fitted.bound.output_schema, late), output)
     sent = packed.mapInArrow(scatter, packed.schema).repartition(workers)
-    return sent.mapInArrow(computed(query, fitted.schema, late), output)
+    return sent.mapInArrow(after(code, computed(query, fitted.schema, late)), output)
 
 
 def _slices(frame: Any, fitted: FittedQuery) -> tuple[Any, pa.Schema]:
