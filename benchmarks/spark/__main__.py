@@ -29,6 +29,7 @@ def main() -> None:
     )
     parser.add_argument("--case", default="", help="only cases whose name contains this")
     parser.add_argument("--loads", type=int, default=len(latency.LOADS), help="only so many loads of latency")
+    parser.add_argument("--quick", action="store_true", help="few loads of latency: some minutes")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/spark"))
     options = parser.parse_args()
     parts: dict[str, Callable[[Path, argparse.Namespace], None]] = {
@@ -72,7 +73,8 @@ def _streaming(folder: Path, options: argparse.Namespace) -> None:
 
 
 def _latency(folder: Path, options: argparse.Namespace) -> None:
-    loads = [load for load in latency.LOADS[: options.loads] if load.rows <= options.rows]
+    listed = latency.QUICK if options.quick else latency.LOADS
+    loads = [load for load in listed[: options.loads] if load.rows <= options.rows]
     found = []
     for each in latency.measure(loads, folder):
         print(f"    {each}", file=sys.stderr, flush=True)

@@ -1,7 +1,10 @@
-"""Latency of a stream: the first window of a cold job, a steady micro-batch, the last windows.
+"""Latency of a stream: the first windows of a cold job, a steady micro-batch, the last windows.
 
 Beside windrow runs Spark's own stateful tumbling ``groupBy`` over windows of the same range, on the same stream. It keeps one
 value for each key. Every contender has a process and a session of its own, so that its first micro-batch is cold.
+Two further contenders are windrow with Python workers whose compile cache is empty, as on a machine that has not run it before: one
+has the driver's compiled code, the other does not. The driver's own cache is filled for all.
+
 The stream begins with a file that fills the window, as far as ``FILLED`` rows do, and goes on with small ones. Each key has a
 row a second.
 """
@@ -23,7 +26,8 @@ from typing import Any
 FILLED = 3_600_000
 FIRST, STEADY = 2, 10
 """Micro-batches until the first windows are final, and those that are measured after the window is filled."""
-TUMBLING = "tumbling groupBy"
+TUMBLING, OURS = "tumbling groupBy", "windrow"
+EMPTY, ALONE = "windrow, empty cache on executors", "windrow, empty cache, nothing sent"
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,13 @@ LOADS = [
     Load(1_000_000, 10, 86_400),
     Load(1_000_000, 1_000, 60),
 ]
+QUICK = [
+    Load(10_000, 1_000, 60),
+    Load(10_000, 1_000, 3_600),
+    Load(100_000, 1_000, 3_600),
+    Load(1_000, 10, 60),
+]
+"""Some minutes."""
 
 
 @dataclass(frozen=True)
@@ -64,21 +75,30 @@ class Latency:
 
 
 def measure(loads: list[Load], folder: Path) -> Iterator[Latency]:
-    """Both contenders of every load, one after the other; ours with the ratio to Spark's."""
+    """The contenders of every load, one after the other; ours with the ratio to Spark's. Those with an empty cache have the first load."""
     for load in loads:
+        contenders = [TUMBLING, OURS, *([EMPTY, ALONE] if load == loads[0] else [])]
         with tempfile.TemporaryDirectory(prefix="windrow-latency-", dir=folder) as place:
-            theirs, ours = (_in_own_process(load, who, Path(place) / who) for who in (TUMBLING, "windrow"))
+            if load == loads[0]:  # fills the driver's cache
+                _in_own_process(load, OURS, Path(place) / "before")
+            theirs, *others = (
+                _in_own_process(load, who, Path(place) / str(number)) for number, who in enumerate(contenders)
+            )
         yield theirs
-        ratio = round(ours.steady_batch / theirs.steady_batch, 2)
-        yield Latency(**{**asdict(ours), "steady_ratio": ratio})
+        for ours in others:
+            ratio = round(ours.steady_batch / theirs.steady_batch, 2)
+            yield Latency(**{**asdict(ours), "steady_ratio": ratio})
 
 
 def write(found: list[Latency], folder: Path) -> None:
+    from benchmarks.spark.plots import draw_latency
+
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "latency.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([field.name for field in fields(Latency)])
         writer.writerows(astuple(each) for each in found)
+    draw_latency([asdict(each) for each in found], folder / "latency.svg")
 
 
 def _in_own_process(load: Load, contender: str, folder: Path) -> Latency:
@@ -103,7 +123,11 @@ def _one(contender: str, load: Load, folder: Path) -> Latency:
     from benchmarks.spark.streaming import Stream, native, ours, peak
     from windrow_spark import remaining
 
-    spark = session(folder)
+    empty = (
+        {"spark.executorEnv.NUMBA_CACHE_DIR": str(folder / "cache")} if contender in (EMPTY, ALONE) else {}
+    )
+    sending = {"spark.windrow.sendCompiled": "true" if contender == EMPTY else "auto"}
+    spark = session(folder, **sending, **empty)
     stream = Stream(spark, folder)
     gap = 1_000_000 // load.keys if load.keys <= 1_000_000 else 1
     for _ in range(FIRST):
@@ -115,7 +139,10 @@ def _one(contender: str, load: Load, folder: Path) -> Latency:
         stream.add(load.rows, load.keys, gap)
     mine = contender != TUMBLING
     windows = ours(load.slices, buckets=load.buckets) if mine else native(load.slices, load.slices)
-    progress = stream.run(windows)
+    began = perf_counter()
+    frame = windows(stream.read())
+    built = perf_counter() - began
+    progress = stream.run(lambda _: frame)
     last: float | str = ""
     if mine:
         began = perf_counter()
@@ -124,7 +151,7 @@ def _one(contender: str, load: Load, folder: Path) -> Latency:
         ).save()
         last = round(perf_counter() - began, 2)
     taken = [each["durationMs"]["triggerExecution"] / 1000 for each in progress]
-    first, steady = sum(taken[:FIRST]), median(taken[-STEADY + 2 :])
+    first, steady = built + sum(taken[:FIRST]), median(taken[-STEADY + 2 :])
     return Latency(*astuple(load), contender, round(first, 2), round(steady, 3), last)
 
 

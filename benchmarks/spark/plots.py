@@ -1,4 +1,4 @@
-"""The plot of the break-even, from the lines of its table. It needs no Spark."""
+"""The plots of the break-even and of latency, from the lines of their tables. They need no Spark."""
 
 from __future__ import annotations
 
@@ -36,6 +36,60 @@ def draw(cells: Sequence[Mapping[str, Any]], file: Path) -> None:
     figure.tight_layout()
     themed.save(figure, file)
     pyplot.close(figure)
+
+
+def draw_latency(lines: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """The first windows of a cold job, and a steady micro-batch, of each load and contender."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    loads = list(dict.fromkeys(_load(line) for line in lines))
+    figure, both = pyplot.subplots(1, 2, figsize=(9, 0.9 + 0.9 * len(loads)), sharey=True)
+    for axes, name, title in zip(
+        both, ("first_windows", "steady_batch"), ("first windows, s", "steady micro-batch, s"), strict=True
+    ):
+        for place, load in enumerate(loads):
+            mine = [line for line in lines if _load(line) == load]
+            shown = mine if name == "first_windows" else mine[:2]
+            for number, line in enumerate(shown):
+                height = 0.8 / len(shown)
+                at = place - 0.4 + height * (number + 0.5)
+                colour = (
+                    themed.OURS
+                    if line["contender"] == "windrow"
+                    else _COLOURS.get(line["contender"], themed.PLAIN)
+                )
+                axes.barh(at, line[name], height=height * 0.9, color=colour)
+                axes.text(line[name], at, f" {line[name]:.2g}", va="center", fontsize=8)
+        axes.set_title(title, fontsize=10)
+        axes.set_yticks(range(len(loads)), [_text(load) for load in loads])
+        axes.margins(x=0.15)
+        axes.spines[["top", "right"]].set_visible(False)
+    both[0].invert_yaxis()
+    colours = {"windrow": themed.OURS, **_COLOURS, "tumbling groupBy": themed.PLAIN}
+    told = [name for name in colours if any(line["contender"] == name for line in lines)]
+    handles = [pyplot.Rectangle((0, 0), 1, 1, color=colours[name]) for name in told]
+    figure.legend(handles, told, frameon=False, loc="lower center", ncols=2, fontsize=8)
+    figure.tight_layout(rect=(0, 0.5 / figure.get_figheight(), 1, 1))
+    themed.save(figure, file)
+    pyplot.close(figure)
+
+
+_COLOURS = {
+    "windrow, empty cache on executors": "#ef6c00",
+    "windrow, empty cache, nothing sent": "#8d6e63",
+}
+
+
+def _load(line: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    return line["rows_per_batch"], line["keys"], line["slices"], line["buckets"]
+
+
+def _text(load: tuple[int, int, int, int]) -> str:
+    rows, keys, slices, buckets = load
+    return f"{rows:,} rows, {keys:,} keys\n{slices:,} slices, {buckets} buckets"
 
 
 def unique(cells: Sequence[Mapping[str, Any]], name: str) -> list[Any]:

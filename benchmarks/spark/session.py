@@ -16,7 +16,7 @@ from windrow_spark import session_conf
 
 
 def session(folder: Path, **more: str) -> SparkSession:
-    """A session that keeps its files in a folder; ``more`` are further settings, with underscores for dots."""
+    """A session that keeps its files in a folder; ``more`` are further settings."""
     builder = SparkSession.builder.master("local[2]").appName("windrow benchmarks")
     settings = {
         "spark.driver.host": "127.0.0.1",
@@ -28,7 +28,7 @@ def session(folder: Path, **more: str) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         **session_conf(),
-        **{name.replace("_", "."): value for name, value in more.items()},
+        **more,
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
