@@ -241,6 +241,29 @@ def test_whatever_the_window_a_commit_writes_what_is_new(kind: str, late: Any) -
     assert written[2**14] <= (2.5 if kind == "several" else 1.5) * written[2**10]
 
 
+def test_a_window_that_was_filled_before_its_watermark_came_is_folded_when_it_comes() -> None:
+    """It has as many slices as before, however far it slides, and no commit may write them all."""
+    asked = wr.Query("k", window=wr.TimeWindow(600, 1), aggregates={"x": wr.Max("x")})
+    schema = pa.schema({"k": pa.int64(), "ts": pa.int64(), "x": pa.float64()})
+
+    def rows(begin: int, end: int) -> pa.Table:
+        times = np.repeat(np.arange(begin, end), 2)
+        return pa.table([np.tile([1, 2], end - begin), times, times * 7919 % 101 / 8], schema=schema)
+
+    store, found, written, begin = MemoryPages(), [], [], 0
+    for _ in range(2):  # the second time after a restart
+        operator = wr.Operator.open(asked, schema, store, compiled=False)
+        for end in (begin + 600, *range(begin + 610, begin + 800, 10)):
+            found.append(operator.advance(begin))  # the watermark is that of the rows before, as on Spark
+            found.append(operator.process(rows(begin, end)))
+            written.append(operator.commit())
+            begin = end
+        assert max(written[-17:]) < max(written) / 3, written
+    found.append(operator.flush())
+    expected = oracle.evaluate(rows(0, begin), asked)
+    assert asked.bind(schema).sort(pa.concat_tables(found)).equals(expected)
+
+
 @pytest.mark.parametrize("window", [w for w in LONG if not isinstance(w, list | wr.TimeWindow)], ids=_kind)
 @given(data=st.data())
 @settings(max_examples=8, deadline=None)

@@ -59,6 +59,8 @@ class Paging:
         self.leaves: dict[int, int] = {}
         self.tags = self.made = self.folded = np.empty(0, dtype=np.int64)
         """For each key its name in the store, how many pages of slices it has had, and how many slices when it was folded last."""
+        self.waits: dict[int, Any] = {}
+        """The stop of a slice that was open when its key was folded last; once it is closed, so is a fold of others."""
         self.owner: dict[int, int] = {}  # the key of every slice that stands for a page
         self.next_tag = 0
         self.dirty: set[int] = set()
@@ -78,6 +80,8 @@ class Paging:
         self.dirty.difference_update(numbers.tolist())
         tags[numbers] = NONE
         self.made[numbers] = self.folded[numbers] = 0
+        for key in numbers.tolist():
+            self.waits.pop(key, None)
 
     def keep(self, name: str, image: Mapping[str, Any]) -> None:
         """A page that will not change; the next commit writes it."""
@@ -108,7 +112,7 @@ class Paging:
             numbers = load_image(image, table, keys)
             self._fit(table.key_room)
             self.tags[numbers], self.made[numbers] = image["tags"], image["made"]
-            self.folded[numbers] = table.slices.held[numbers]
+            self.folded[numbers] = 0  # what was open when it was written may be closed now
             for key in numbers.tolist():
                 self._own(table, key, table.slots_of(key))
 
@@ -119,16 +123,23 @@ class Paging:
             yield name, self._read(found, name)
 
     def fold_long(self, table: SliceTable, reached: int) -> None:
-        """Fold the slices of keys that have changed and have many. Called before each commit."""
+        """Fold the slices of keys that have changed and have many. Called before each commit.
+
+        A key is looked at when it has more slices than after it was folded last, and when slices that were open then are
+        closed: a window that is full has as many slices as before, however far it has slid.
+        """
         self._fit(table.key_room)
         held = table.slices.held
-        grown = [
-            key for key in self.dirty if held[key] > 4 * FOLD and held[key] >= self.folded[key] + FOLD // 2
-        ]
-        for key in sorted(grown):
-            self._tag(key)
-            self._fold_key(table, key, table.slicer.closed(key, reached))
-            self.folded[key] = held[key]
+        for key in sorted(key for key in self.dirty if held[key] > 4 * FOLD):
+            closed = table.slicer.closed(key, reached)
+            if held[key] >= self.folded[key] + FOLD // 2 or (key in self.waits and self.waits[key] < closed):
+                self._tag(key)
+                self._fold_key(table, key, closed)
+                self.folded[key] = held[key]
+                stops = table.slices.stop[table.slots_of(key)]
+                self.waits.pop(key, None)
+                if len(still_open := stops[stops >= closed]) >= FOLD:
+                    self.waits[key] = still_open[FOLD - 1]
 
     def commit(
         self,
@@ -246,13 +257,15 @@ class Paging:
             if level == 0:
                 can &= ~_in_use(table, key, slots)
             places = np.flatnonzero(can)[:-FOLD]
+            if len(places) < FOLD:
+                return
             groups = _groups(places, (slices.page[slots[places]] & _NUMBER) - 1)
             again = any([self._fold(table, key, slots[group], level) for group in groups])
             level += 1
 
     def _fold(self, table: SliceTable, key: int, slots: Ints, level: int) -> bool:
         """Let the first of these slices stand for a page of all of them; false if a window begins inside."""
-        if np.isin(table.slides.lo[:, key], slots).any():
+        if _among(slots, table.slides.lo[:, key]).any():
             return False
         if level == 0:
             number = int(self.made[key])
@@ -337,11 +350,16 @@ def read_header(pages: Pages, query: Query) -> dict[str, Any] | None:
 
 def _in_use(table: SliceTable, key: int, slots: Ints) -> Any:
     """Which slices windows will leave next: a fold after the beginning of each, and what lies before all."""
-    begins = np.flatnonzero(np.isin(slots, table.slides.lo[:, key]))
+    begins = np.flatnonzero(_among(slots, table.slides.lo[:, key]))
     used = np.arange(len(slots)) < (begins[0] if len(begins) else FOLD)
     for begin in begins.tolist():
         used[begin : begin + FOLD] = True
     return used
+
+
+def _among(slots: Ints, few: Ints) -> Any:
+    """Which slots are among a few others."""
+    return (slots[:, None] == few).any(axis=1)
 
 
 def _groups(places: Ints, numbers: Ints) -> list[Ints]:
