@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,31 @@ def test_no_state_is_written_while_windows_are_in_flight() -> None:
     again = wr.Operator.restore(query, operator.snapshot())
     again.process(table.slice(25))
     assert again.advance(30)["f"].to_pylist() == [20.0], "no window twice, and none lost"
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, 5), (9, 5), (40, 5), (1000, 5), (1000, 0)])
+def test_pieces_are_all_windows_and_end_small(count: int, rows: int) -> None:
+    lo = np.arange(count)
+    given: list[tuple[int, int]] = []
+
+    class Pool(ThreadPoolExecutor):
+        def submit(self, work: Any, /, *arguments: Any, **options: Any) -> Any:
+            given.append(arguments[-1])
+            return super().submit(work, *arguments, **options)
+
+    whole = Ends((pa.float64(),), np.dtype(np.float64))
+    results = Results(np.full(count, -1.0), np.zeros(count, np.bool_))
+    sharing.Workers(2, Pool(2)).compute(whole, Extents((np.zeros(2000),), lo, lo + rows), results)
+    assert results.out.tolist() == (lo + rows).tolist() and results.ok.all()
+    sizes = [end - begin for begin, end in given]
+    assert sum(sizes) == (count if count > 1 else 0) and len(sizes) <= 2 * sharing.PIECES
+    assert max(sizes, default=1) <= 1 + count // 16 and sizes[-1:] in ([], [1], [2])
+
+
+@dataclass(frozen=True)
+class Ends(WholeWindow):
+    def compute(self, windows: Extents, out: Any, ok: Any) -> None:
+        out[:], ok[:] = windows.hi, True
 
 
 # A process that is killed.

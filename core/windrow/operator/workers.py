@@ -137,9 +137,15 @@ def _hand_out(forked: Forked, windows: Extents, results: Results, piece: tuple[i
 
 
 def _pieces(windows: Extents, workers: int, carries: bool = False) -> list[tuple[int, int]]:
-    """Consecutive windows in pieces with about the same number of rows to visit; few, if each reads its first one anew."""
+    """Consecutive windows in pieces with ever fewer rows to visit, so that workers end at the same time.
+
+    If each piece reads its first window anew, there is one of about the same size for each worker.
+    """
     count = len(windows.lo)
     pieces = min(workers if carries else PIECES * workers, count)
+    if pieces == count:
+        return [(window, window + 1) for window in range(count)]
     visits = np.cumsum(windows.hi - windows.lo + 1)
-    cuts = np.searchsorted(visits, np.arange(1, pieces) * (int(visits[-1]) / pieces)).tolist()
+    sizes = np.ones(pieces) if carries else np.arange(pieces, 0, -1)
+    cuts = np.searchsorted(visits, np.cumsum(sizes[:-1]) * (int(visits[-1]) / sizes.sum())).tolist()
     return [(begin, end) for begin, end in pairwise([0, *cuts, count]) if begin < end]
