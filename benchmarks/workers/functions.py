@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numba
@@ -15,6 +16,7 @@ import windrow as wr
 from benchmarks.algorithms.measure import Row, in_turns, ratio, rounded
 from benchmarks.workers.quotes import decay, fits, quotes
 from windrow.aggregates.whole import Extents
+from windrow.operator.workers import Workers
 
 WINDOW = 1000
 THREE = {"c0": "f8", "c1": "f8", "c2": "f8"}
@@ -134,11 +136,53 @@ def _check_same(by_hand: Any, found: pa.Table) -> None:
         assert np.allclose(by_hand[:, place], values.to_numpy(), rtol=1e-9, atol=1e-9)
 
 
+class Recorded(ThreadPoolExecutor):
+    """Threads that know how many CPU seconds each piece of work took."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+        self.taken: list[float] = []
+
+    def submit(self, work: Any, /, *arguments: Any, **options: Any) -> Any:
+        def timed() -> Any:
+            before = time.thread_time()
+            try:
+                return work(*arguments, **options)
+            finally:
+                self.taken.append(time.thread_time() - before)
+
+        return super().submit(timed)
+
+
+class Watched:
+    """Workers, and the CPU seconds that they take if each has a core. Unlike the clock, that holds on a busy machine."""
+
+    def __init__(self, workers: Any, pool: Recorded) -> None:
+        self.workers, self.pool = workers, pool
+        self.saved = 0.0
+        """Seconds that are not spent one after the other."""
+
+    def compute(self, whole: Any, windows: Extents, results: Any) -> None:
+        """A worker takes the next piece when it is done with one; all wait for the last."""
+        self.pool.taken.clear()
+        self.workers.compute(whole, windows, results)
+        ends = [0.0] * self.pool.count
+        for piece in self.pool.taken:
+            ends[ends.index(min(ends))] += piece
+        self.saved += sum(ends) - max(ends)
+
+    def longest(self, run: Callable[[Any], Any]) -> float:
+        self.saved, before = 0.0, time.process_time()
+        run(self)
+        return time.process_time() - before - self.saved
+
+
 class RoundRobin:
     """Window i is computed by thread i mod N, as active workers do."""
 
-    def __init__(self, count: int) -> None:
-        self.count, self.pool = count, ThreadPoolExecutor(count)
+    def __init__(self, pool: Recorded) -> None:
+        self.count, self.pool = pool.count, pool
 
     def compute(self, whole: Any, windows: Extents, results: Any) -> None:
         def share(first: int) -> None:
@@ -156,12 +200,12 @@ def two_workers(share: int, rounds: int) -> Iterator[Row]:
     seconds_of_quotes = 20 // share or 1
     even = quotes(seconds_of_quotes, 20_000)
     yield from _shared("even", even, fits(wr.TimeWindow("1s", "10ms")), rounds)
-    rows = 400_000 // share
+    rows = 1_600_000 // share
     gaps = np.where(np.arange(rows) % 2000 < 1800, 1, 9)  # 1,800 rows close together, then 200 that are not
     at = (np.cumsum(gaps) - 1) % 1800 / 1800.0
     noise = np.random.default_rng(5).normal(0.0, 0.05, rows)
     uneven = pa.table({"ts": np.cumsum(gaps) - 1, "at": at, "bid": 3.0 + 2.0 * np.exp(-4.0 * at) + noise})
-    fit = wr.LevenbergMarquardt(decay, "at", "bid", p0=(1.0, 1.0, 1.0, 0.0))
+    fit = wr.LevenbergMarquardt(decay, "at", "bid", p0=(1.0, 1.0, 1.0))
     query = wr.Query(window=wr.TimeWindow(1800, 1800), aggregates={"fit": fit})
     yield from _shared("uneven", uneven, query, rounds)
 
@@ -172,15 +216,16 @@ def _shared(name: str, table: pa.Table, query: wr.Query, rounds: int) -> Iterato
         operator.process(table)
         return operator.flush()
 
-    alike, on_demand = RoundRobin(2), 2
-    runs: dict[str, Callable[[], Any]] = {
-        "1": lambda: run(1),
-        "2, on demand": lambda: run(on_demand),
-        "2, round robin": lambda: run(alike),
+    first, second = Recorded(2), Recorded(2)
+    kinds = {
+        "1": Watched(Workers(1), Recorded(1)),
+        "2, on demand": Watched(Workers(2, first), first),
+        "2, round robin": Watched(RoundRobin(second), second),
     }
-    found = {which: each() for which, each in runs.items()}
+    found = {which: run(workers) for which, workers in kinds.items()}
     assert found["1"].equals(found["2, on demand"]) and found["1"].equals(found["2, round robin"])
-    seconds = in_turns(runs, rounds)
+    seconds = in_turns({which: partial(run, workers) for which, workers in kinds.items()}, rounds)
+    cpu = {which: min(workers.longest(run) for _ in range(3)) for which, workers in kinds.items()}
     for which, taken in seconds.items():
         yield {
             "windows": name,
@@ -189,6 +234,8 @@ def _shared(name: str, table: pa.Table, query: wr.Query, rounds: int) -> Iterato
             "windows_per_second": rounded(found["1"].num_rows / min(taken)),
             "times_one_worker": rounded(min(seconds["1"]) / min(taken)),
             "times_round_robin": rounded(min(seconds["2, round robin"]) / min(taken)),
+            "times_one_worker_by_cpu": rounded(cpu["1"] / cpu[which]),
+            "times_round_robin_by_cpu": rounded(cpu["2, round robin"] / cpu[which]),
         }
 
 

@@ -24,7 +24,7 @@ def parabola(x: Any, p: Any) -> Any:
 
 def decay(x: Any, p: Any) -> Any:
     """A model that takes many steps."""
-    return p[0] + p[1] * np.exp(-p[2] * x) + p[3] * x
+    return p[0] + p[1] * np.exp(-p[2] * x)
 
 
 def fit() -> wr.Aggregate:

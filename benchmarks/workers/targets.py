@@ -19,9 +19,11 @@ def targets(tables: Tables) -> Iterator[Row]:
     for row in tables.get("two-workers", []):
         if row["workers"] == "2, on demand":
             if row["windows"] == "even":
-                yield _target("two workers, even windows: × one", row["times_one_worker"], 1.7)
+                what, wanted, column = "two workers, even windows: × one", 1.7, "times_one_worker"
             else:
-                yield _target("two workers, uneven windows: × round robin", row["times_round_robin"], 1.6)
+                what, wanted, column = "two workers, uneven windows: × round robin", 1.6, "times_round_robin"
+            yield _target(what, row[column], wanted)
+            yield _target(f"{what}, by CPU time, as if cores were free", row[f"{column}_by_cpu"], wanted)
     for row in tables.get("python", []):
         what = f"two workers, Python function ({row['function']}): × one (or 1, as far as a clock can tell)"
         yield _target(what, row["times_one_worker"], 1.0 - NOISE)
