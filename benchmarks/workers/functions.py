@@ -204,7 +204,9 @@ def two_workers(share: int, rounds: int) -> Iterator[Row]:
     gaps = np.where(np.arange(rows) % 2000 < 1800, 1, 9)  # 1,800 rows close together, then 200 that are not
     at = (np.cumsum(gaps) - 1) % 1800 / 1800.0
     noise = np.random.default_rng(5).normal(0.0, 0.05, rows)
-    uneven = pa.table({"ts": np.cumsum(gaps) - 1, "at": at, "bid": 3.0 + 2.0 * np.exp(-4.0 * at) + noise})
+    uneven = pa.table(
+        {"ts": np.cumsum(gaps) - 1, "at": at, "bid": 3.0 + 2.0 * np.exp(-4.0 * np.sqrt(at + 0.01)) + noise}
+    )
     fit = wr.LevenbergMarquardt(decay, "at", "bid", p0=(1.0, 1.0, 1.0))
     query = wr.Query(window=wr.TimeWindow(1800, 1800), aggregates={"fit": fit})
     yield from _shared("uneven", uneven, query, rounds)

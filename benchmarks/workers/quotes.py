@@ -23,8 +23,8 @@ def parabola(x: Any, p: Any) -> Any:
 
 
 def decay(x: Any, p: Any) -> Any:
-    """A model that takes many steps."""
-    return p[0] + p[1] * np.exp(-p[2] * x)
+    """A stretched decay, which takes several steps."""
+    return p[0] + p[1] * np.exp(-p[2] * np.sqrt(x + 0.01))
 
 
 def fit() -> wr.Aggregate:
