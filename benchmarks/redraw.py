@@ -29,9 +29,11 @@ def algorithms(folder: Path) -> None:
 
 
 def spark(folder: Path) -> None:
-    from benchmarks.spark.plots import draw
+    from benchmarks.spark.plots import draw, draw_latency
 
     draw(rows(folder / "break-even.csv"), folder / "break-even.svg")
+    if (folder / "latency.csv").exists():
+        draw_latency(rows(folder / "latency.csv"), folder / "latency.svg")
 
 
 def flink(folder: Path) -> None:

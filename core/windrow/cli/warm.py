@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from windrow.cli.files import RowSource
     from windrow.query.query import Query
 
-ROWS = 4096
-"""So many rows are enough for every kernel, also those for dense rows."""
+ROWS = 1 << 14
+"""So many rows are enough for every kernel, also those for many rows of few keys."""
 
 
 @click.command()
