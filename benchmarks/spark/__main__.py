@@ -11,10 +11,10 @@ import csv
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import astuple, fields
+from dataclasses import asdict, astuple, fields
 from pathlib import Path
 
-from benchmarks.spark import batch, break_even, latency, streaming
+from benchmarks.spark import batch, break_even, latency, plots, streaming
 from benchmarks.spark.measure import Line, measured
 from benchmarks.spark.session import session
 
@@ -80,6 +80,10 @@ def _latency(folder: Path, options: argparse.Namespace) -> None:
         print(f"    {each}", file=sys.stderr, flush=True)
         found.append(each)
         latency.write(found, options.out)
+    try:
+        plots.draw_latency([asdict(each) for each in found], options.out / "latency.svg")
+    except ModuleNotFoundError as missing:
+        print(f"no plot without {missing.name}: python -m benchmarks.redraw draws it later", file=sys.stderr)
 
 
 def _write(lines: list[Line], folder: Path, name: str) -> None:

@@ -91,14 +91,11 @@ def measure(loads: list[Load], folder: Path) -> Iterator[Latency]:
 
 
 def write(found: list[Latency], folder: Path) -> None:
-    from benchmarks.spark.plots import draw_latency
-
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "latency.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([field.name for field in fields(Latency)])
         writer.writerows(astuple(each) for each in found)
-    draw_latency([asdict(each) for each in found], folder / "latency.svg")
 
 
 def _in_own_process(load: Load, contender: str, folder: Path) -> Latency:
