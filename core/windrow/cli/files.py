@@ -121,7 +121,10 @@ def _file_rows(files: list[Path], form: str, memory: int) -> RowSource:
 
 def _check_columns(shown: str, found: dataset.Dataset) -> None:
     """Refuse CSV without rows, which has no types, and CSV whose columns other marks than commas separate."""
-    names = found.schema.names
+    try:
+        names = found.schema.names
+    except UnicodeDecodeError as error:
+        raise Refusal(f"{shown} cannot be read as CSV: its header is not UTF-8 ({error})") from None
     marks = [mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]]
     if marks:
         raise Refusal(

@@ -144,14 +144,14 @@ class SliceTable:
     def grouped(self, data: pa.Table, times: Ints, keys: Ints) -> GroupedRows:
         """Rows grouped by key, each key's rows by time, then arrival."""
         rows, count = len(times), self.keys.count
-        in_order, room = ascending(times), arrow.blank(rows, np.int64)
-        order = self.kernels.numbered(room) if in_order else np.argsort(times, kind="stable")
+        in_order = (times[1:] >= times[:-1]).all() if rows < FEW else ascending(times)
+        order = np.arange(rows) if in_order else np.argsort(times, kind="stable")
         if count <= 1:
             return GroupedRows(data, RowOrder(order, keys, times if in_order else times[order]))
         if 16 * rows < count:
             order = order[np.argsort(keys[order], kind="stable")]
             return GroupedRows(data, RowOrder(order, keys[order], times[order]))
-        by_key = RowOrder(*(arrow.blank(rows, np.int64) for _ in RowOrder._fields))
+        by_key = arrow.blanks(RowOrder, rows, {})
         self.kernels.group_by_key(keys, times, np.zeros(count + 1, dtype=np.int64), order, by_key)
         return GroupedRows(data, by_key)
 
@@ -172,7 +172,7 @@ class SliceTable:
 
     def _place(self, rows: GroupedRows) -> Ints:
         self.ensure_keys()
-        slots = arrow.blank(len(rows.by_key.order), np.int64, fill=NONE)
+        slots = np.full(len(rows.by_key.order), NONE, dtype=np.int64)
         if len(slots):
             self._earliest = min(self._earliest, int(rows.by_key.axis.min()))
             latest = np.flatnonzero(np.append(rows.by_key.keys[1:] != rows.by_key.keys[:-1], True))

@@ -167,13 +167,6 @@ def number(keys, seen, position):
         seen[keys[n]] += 1
 
 
-def numbered(order):
-    """Fill an array with 0, 1, 2, … in a given place: fresh memory would take longer."""
-    for n in range(len(order)):
-        order[n] = n
-    return order
-
-
 def group_by_key(keys, times, starts, order, rows):
     """Sort ``order`` by key into ``rows``, stably. ``starts`` (keys + 1 zeros) is used up."""
     for n in range(len(order)):

@@ -146,7 +146,7 @@ class CountSlicer(FixedSlicer):
     def placing(self, table: SliceTable, rows: GroupedRows, slots: Ints) -> Placing:
         if "seen" not in self.counters:
             self.counters["seen"] = np.zeros(self.keys, dtype=np.int64)
-        positions = rows.by_key._replace(axis=arrow.blank(len(slots), np.int64))
+        positions = rows.by_key._replace(axis=np.empty_like(slots))
         positions.axis[:1] = NONE  # to be filled in
         arguments = (self.counters["seen"], self.cuts, self.grid, self.gaps)
         return Placing(table.kernels.place_counted, positions, arguments)
