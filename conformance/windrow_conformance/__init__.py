@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One suite that every way of computing a query passes, and that users run on their own queries.
 
 >>> import windrow as wr

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m windrow_conformance``: as ``windrow conformance``."""
 
 from windrow_conformance.command import main

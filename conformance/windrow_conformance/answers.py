@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an engine answered, as an Arrow file. Engines run in environments of their own, so they exchange nothing else."""
 
 from __future__ import annotations

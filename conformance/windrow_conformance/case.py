@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A case: a query, what happens to its stream, and what has to come out after each step.
 
 What has to come out is either written down (transcripts) or follows from the definition of the windows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All transcripts, and what they cover.
 
 ``python -m windrow_conformance.cases`` prints the coverage. With names of files, it writes what the oracle expects of

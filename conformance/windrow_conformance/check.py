@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The check that users call in their own tests."""
 
 from __future__ import annotations

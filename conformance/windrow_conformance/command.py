@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``windrow conformance``: the suite, on the engines that you name.
 
 windrow conformance --engine local --engine spark --engine flink --report report.html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compare an answer with what its case expects, and with other answers."""
 
 from __future__ import annotations

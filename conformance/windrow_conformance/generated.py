@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generated cases: random queries and streams from a seed, cut into batches at random, with crashes between them.
 
 ``generate(7, 12)`` is the same case everywhere and always. A case is a list of atoms (a row, a cut between batches, a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks: what an engine cannot do, whose gap that is, and why.
 
 A marked case runs like any other. If it fails, that was to be expected; if it passes, the mark is out of date and

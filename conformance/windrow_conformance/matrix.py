@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The support matrix: what every engine does, condensed from a run, kept as data, and shown as Markdown."""
 
 from __future__ import annotations

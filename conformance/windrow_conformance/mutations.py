@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Check that the suite notices bugs. Each mutation is a bug in a copy of the sources, and the suite has to catch it.
 
 ``python -m windrow_conformance.mutations [--engine local] [--python spark=PATH] [NAME …]`` tries them and exits with 1 if

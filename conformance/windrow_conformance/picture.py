@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small picture of a case: rows as dots on a line of time, windows as bars under it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The policies and the aggregate of a user that transcripts name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports of a run: JUnit for machines, one HTML file for people."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run cases on one engine, in an interpreter that has it, and write the answers as an Arrow file.
 
 ``python -m windrow_conformance.run_engine spark --cases cases.toml --out answers.arrow [--way batch] [--subset quick]``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Start each engine in an interpreter that has it, gather the answers, and judge them."""
 
 from __future__ import annotations

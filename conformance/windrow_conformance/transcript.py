@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transcripts: cases as TOML that a person can read and write.
 
 ::

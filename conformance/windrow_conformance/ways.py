@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ways in which the local engine can compute a query; all of them have to give the oracle's answer."""
 
 from __future__ import annotations

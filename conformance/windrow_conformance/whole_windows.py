@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions of whole windows that transcripts name."""
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ that has just made an object passes its state to ``__init__``. Three things are 
 (``x.array[i] = …``), names with two underscores on both sides (``function.__qualname__ = …``), and the values of a
 ``threading.local()`` that the class keeps in one of its own attributes.
 
+Licence. A file of our packages begins with the SPDX identifier of its licence, which is not counted below.
+
 Sizes. A file of core has at most 400 lines. A function has at most 60 lines without its docstring, and at most 8
 parameters, or 10 in ``kernels``; ``self`` and ``cls`` do not count.
 
@@ -50,6 +52,7 @@ IMPORTS = {
 LOWER_LAYERS = {"columns", "windows", "aggregates", "kernels"}
 UPPER_LAYERS = {"operator", "storage", "cli", "demo", "pipelines"}
 
+LICENCE = "# SPDX-License-Identifier: Apache-2.0\n"
 FILE_LINES, FUNCTION_LINES, PARAMETERS, KERNEL_PARAMETERS = 400, 60, 8, 10
 
 CONSTRUCTORS = {
@@ -126,11 +129,12 @@ def files() -> Iterator[Path]:
 
 
 def main() -> int:
-    found = [
-        violation
-        for file in files()
-        for violation in check(file.relative_to(ROOT), file.read_text(encoding="utf-8"))
-    ]
+    found = []
+    for file in files():
+        path, source = file.relative_to(ROOT), file.read_text(encoding="utf-8")
+        if not source.startswith(LICENCE):
+            found.append(Violation(path, 1, f"file does not begin with {LICENCE.strip()!r}"))
+        found += check(path, source)
     for violation in found:
         print(violation)
     return 1 if found else 0
@@ -275,7 +279,7 @@ def _text(node: ast.expr) -> str:
 
 
 def _sizes(path: Path, source: str, tree: ast.Module) -> Iterator[Finding]:
-    lines = len(source.splitlines())
+    lines = len(source.removeprefix(LICENCE).splitlines())
     if path.parts[0] == "core" and lines > FILE_LINES:
         yield 1, f"file has {lines} lines, more than {FILE_LINES}"
     most = KERNEL_PARAMETERS if "kernels" in path.parts else PARAMETERS

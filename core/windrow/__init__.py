@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """windrow: sliding-window aggregation in constant time per slide, in-process, on PySpark and on PyFlink."""
 
 from windrow import data, laws

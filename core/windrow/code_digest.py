@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A digest of the code of functions: equal as long as they compute the same way, whatever file they are in.
 
 It is taken from the syntax tree of the source, without comments, docstrings, annotations and line numbers. So it is

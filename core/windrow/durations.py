@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Durations: from text and other forms to integer microseconds, and back to text.
 
 >>> parse("1h30m"), parse("250ms"), parse(10)

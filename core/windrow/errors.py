@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every error that a user of windrow can cause.
 
 All of them are a :class:`WindrowError`, so one ``except`` catches all errors of the library. Those that report a

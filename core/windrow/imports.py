@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions and classes that a document names, imported only from modules that were allowed.
 
 A query in JSON or TOML may name aggregates and policies as ``package.module:name``. To import a module is to run it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The in-process engine: Arrow in, Arrow out."""
 
 from __future__ import annotations

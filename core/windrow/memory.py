@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory of this machine, and amounts of memory as text.
 
 >>> parse_bytes("1.5GB"), parse_bytes("512 MiB"), format_bytes(6_220_800_000_000_000)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of running jobs, for Prometheus and OpenTelemetry.
 
 A :class:`Meter` adds up what operators do: rows, windows, late rows, the watermark and how far it is behind the clock,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows into a table of PostgreSQL, where corrections replace what they correct.
 
 A query with ``late="update"`` emits a window again when a late row changes it, and withdraws windows that a late row

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every count-based window over whole columns, compiled: ``wr.sliding``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """windrow on PyFlink: a stream in, a stream of finished windows out.
 
 The threads of a worker process load their functions side by side. A thread that wants a part of a package locks the part,

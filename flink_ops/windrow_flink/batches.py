@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of the JVM as Arrow batches: thousands of rows cross into Python together, in Flink's own column form.
 
 A vectorised function of Flink's Table API gets whole columns and has to return one value for each row. This one returns

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which bucket a key belongs to: the same in every process, and spread evenly over Flink's key groups.
 
 A bucket is a group of keys, and Flink sees it as one key. So there are few states instead of many. Each state costs a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo on Flink: both queries in one streaming job on the mini cluster, packed rows in, Parquet out."""
 
 from __future__ import annotations

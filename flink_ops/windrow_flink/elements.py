@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What travels to the window function: bytes with a small head, which hold one row or a batch of rows.
 
 The head says all that the function has to know when an element arrives. The rest is read when the rows are due, many

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Flink environment with the right settings: the workers' interpreter, loopback, bundles, state, checkpoints."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FPBA: the parallel boundary aggregator as a Flink function, for streams that are keyed already."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The function that Flink runs: elements are logged in keyed state, the watermark drives the operator, windows go out.
 
 Everything is in keyed state when an element returns, so a failure loses nothing. An element is appended to a log, which

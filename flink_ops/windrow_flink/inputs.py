@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a stream has to be: its columns, its type, its watermarks."""
 
 from __future__ import annotations

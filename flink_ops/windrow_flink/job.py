@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow run --engine flink`: files, or a folder that grows, go through a Flink job in this process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packed rows: many rows and keys in one element, so that they cross from Flink into Python together.
 
 An element is a row of two fields: the Flink key of a bucket, and bytes. The bytes are a small head and an Arrow

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keyed state as a store of pages: the header in a ValueState, the other pages in a MapState, raw bytes in both."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Check that Flink starts here and runs Python: `python -m windrow_flink.probe` says so, or fails."""
 
 from __future__ import annotations

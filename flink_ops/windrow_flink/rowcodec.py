@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of a stream as bytes, and back to columns: what travels to the window function, and is logged in its state.
 
 A row is a head of fixed width, then its texts, then everything else as tagged values. The head is that of every

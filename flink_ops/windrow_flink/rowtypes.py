@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flink's row types and Arrow schemas: the schema of a stream, and the type of a schema."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of a job that all ways share: times and watermarks, partitioning by bucket, and the window function."""
 
 from __future__ import annotations

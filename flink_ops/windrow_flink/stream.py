@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams in, streams of finished windows out."""
 
 from __future__ import annotations

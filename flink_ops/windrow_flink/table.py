@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables in, tables out. Where query and aggregates allow it, Flink's own SQL aggregates the slices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flink's watermarks and ours.
 
 Flink's watermark ``w`` says that no row of millisecond ``w``, or of an earlier one, will come. Ours is the earliest

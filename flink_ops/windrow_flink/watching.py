@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream that its driver feeds and ends: batches go in through a folder, windows come back in order.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sliding-window parallelism: all slots work, even if there is one hot key or no key.
 
 There are two models (:mod:`windrow.query.worker_models`). *Active* workers::

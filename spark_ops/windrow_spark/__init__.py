@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """windrow on PySpark: a DataFrame in, a DataFrame of finished windows out.
 
 Names are loaded when they are used, because workers that only pack rows import a part of this package.

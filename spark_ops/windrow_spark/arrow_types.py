@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrow types that Spark reads. Imports nothing but Arrow, so that light workers can use it.
 
 >>> spark_has(pa.uint32())

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch: Spark shuffles and sorts, the operator computes the windows.
 
 There are three ways, and all give the same rows. *Rows*: every row goes to Python, sorted by key and time. *Slices*:

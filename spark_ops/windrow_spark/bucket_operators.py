@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One operator per bucket of keys, with its state in Spark's state store: what a stateful worker does with a bucket.
 
 Only the state variables survive a task. A worker process also keeps operators; see :mod:`windrow_spark.worker_cache`.

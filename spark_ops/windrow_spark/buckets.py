@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stateful half of streaming: what Spark calls for each bucket, and the bucket's state variables.
 
 A bucket is a group of keys of a query, or a space of pipelines. Its state variables are ``mark`` (small: which commit this

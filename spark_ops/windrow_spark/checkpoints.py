@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a checkpoint holds: the windows that are still open, and figures about the state.
 
 Both are read from the last finished micro-batch with Spark's state reader. Nothing is changed, and the stream may go on.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sessions and clusters: the settings that streams need, and this library on the executors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process that Spark's Python workers fork from: as PySpark's own, with windrow imported and its kernels loaded.
 
 Spark starts ``python -m windrow_spark.daemon`` where ``spark.python.daemon.module`` names it, as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo on Spark: two Structured Streaming queries on `local[*]`, files in, Parquet out."""
 
 from __future__ import annotations

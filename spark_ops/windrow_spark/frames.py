@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``windowed(df, query)``: a DataFrame of rows in, a DataFrame of finished windows out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow run --engine spark`: a batch job over files, or Structured Streaming over a folder that grows.
 
 Spark reads Parquet itself. In a batch, other formats are first copied to Parquet by the reader of the in-process engine, so that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One hot key, or no key, and windows that count rows: the rows of the key are cut into ranges, one task for each.
 
 :mod:`windrow.query.key_ranges` says where to cut, which rows a range needs, and which windows are its own. For that, Spark

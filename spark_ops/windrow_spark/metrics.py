@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of streams, for each micro-batch: windows, late rows, pages and bytes of state, time to compile.
 
 >>> listener = Metrics()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows travel to the stateful operator packed: as Arrow bytes, one value per bucket of keys.
 
 PySpark hands rows to a stateful operator one by one. One row that holds ten thousand packed rows makes that cheap.

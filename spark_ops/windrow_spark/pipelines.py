@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``pipelined(updates, changes)``: the streams of a space, and the changes of its graph, in one Spark query.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A line that shows how far a batch job is.
 
 >>> with progress(spark):                                                           # doctest: +SKIP

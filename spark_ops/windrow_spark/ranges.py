@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One hot key, or no key, and time windows: time is cut into ranges, and each range is the work of one task.
 
 A window belongs to the range in which it ends. A row goes to every range in which a window that holds it may end. A range

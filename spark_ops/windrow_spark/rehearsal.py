@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A query is run over made-up rows, as an executor runs it over real ones, so that its kernels are compiled or loaded.
 
 Only what the rows' types and the query decide is the same as in the job. A kernel that is not met here is compiled where it is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Arrow types of Spark's columns, and a query checked against them before any job starts.
 
 >>> from pyspark.sql.types import StructField, StructType, StringType, TimestampType

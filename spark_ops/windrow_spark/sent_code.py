@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled code of the driver on its way to executors, so that they need not compile it again.
 
 On a cluster, :func:`send` runs a query over a few made-up rows on the driver (:mod:`windrow_spark.rehearsal`), which compiles its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A local session for the command line: quiet, on the loopback address, with the settings that streams need."""
 
 from __future__ import annotations

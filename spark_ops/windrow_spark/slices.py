@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slice push-down: Spark computes the partials of slices in the JVM, and only those go to Python.
 
 All rows of a key in a slice belong to the same windows. So one partial per key and slice is all that the operator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows sorted by key, then time, go through the operator: what a task of a batch job does.
 
 Spark sorts the rows, on disk if it has to. They are taken in chunks. Most keys have all their rows in one chunk, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One runtime per space of pipelines, with its state in Spark's state store: what a stateful worker does with a space."""
 
 from __future__ import annotations

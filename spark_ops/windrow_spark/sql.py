@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQL: ``SELECT * FROM windrow(TABLE(loads) PARTITION BY plug ORDER BY ts, query => '…')``.
 
 The query is the JSON of :meth:`windrow.Query.to_json`. All rows of a key have to be in one partition, so ``PARTITION BY`` names

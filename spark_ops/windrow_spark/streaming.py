@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structured Streaming: pack by bucket, one stateful operator, unpack.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows that do not overlap: Spark computes them alone, and no row goes to Python.
 
 A tumbling window is one slice. If an aggregate's result is a field of its partial, as for counts and extremes, Spark's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small queries that load the kernels of common aggregates, so that workers which fork afterwards have them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a worker process keeps from one micro-batch to the next.
 
 Only state variables survive a task, and Spark gives the next micro-batch of a group to any worker. So what is kept is used

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers that compute batches of windows. They have no state: any task can compute any batch."""
 
 from __future__ import annotations

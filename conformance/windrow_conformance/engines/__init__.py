@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engines of the suite: each knows its ways to compute a case, and what it cannot do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flink: a stream of rows, and packed rows. Many cases share a job, because starting one takes seconds.
 
 Each case is a pipeline of its own::

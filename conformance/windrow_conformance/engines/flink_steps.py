@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What runs inside Flink's workers: the pace of steps, their times, their rows, and names for results."""
 
 from __future__ import annotations

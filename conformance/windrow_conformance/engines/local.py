@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The in-process engine: the operator step by step, interpreted, compiled, with its state in a store that survives crashes,
 and each algorithm by name."""
 

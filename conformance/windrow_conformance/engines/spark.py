@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spark: batch (in windrow's own choice of ways, with every row through Python, with keys cut into ranges) and Structured
 Streaming.
 

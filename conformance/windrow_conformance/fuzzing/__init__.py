@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fuzzing: inputs that nobody would write, and state that nobody could have. What comes of one is an answer, or an error of
 :mod:`windrow.errors`; never another exception, a crash, or a process that hangs.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that tries inputs: ``python -m windrow_conformance.fuzzing TARGET FIRST LAST SEEN``.
 
 It keeps the number of its input in the file ``SEEN``, so that the process that started it knows which one crashed it or made it

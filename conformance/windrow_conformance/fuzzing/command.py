@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``windrow conformance fuzz``: inputs that nobody would write."""
 
 from __future__ import annotations

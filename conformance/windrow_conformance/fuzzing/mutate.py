@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of texts, of bytes and of plain values."""
 
 from __future__ import annotations

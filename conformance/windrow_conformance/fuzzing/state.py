@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stored state that is damaged, or changed under a correct checksum, and an operator that goes on from it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is fuzzed: query documents, expressions, durations, files of rows, snapshots and pages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One input: made, used, and what came of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pipelines on every engine: transcripts of updates and changes, and what has to be emitted.
 
 A transcript is a TOML file: changes of the graph, updates, and the updates that composites emit. It is run with

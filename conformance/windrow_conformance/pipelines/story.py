@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A longer story of two spaces: streams of every kind, changes that come while updates flow, and all that has to come out.
 
 Every kind of state is in it: latest values, windows of time and of count, a running total that one lost or doubled update

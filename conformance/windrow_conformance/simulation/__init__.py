@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deterministic simulation: one seed decides a query, its stream, and everything that goes wrong on the way.
 
 A *stream* is a query, rows cut into batches, and watermarks, with the output of an uninterrupted run, which the oracle has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many lives on several processes, what was seen in them, and a failure made small."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``windrow conformance simulate``: many seeds, or one of them again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong: the events of a schedule, from a seed.
 
 An event happens before an action of the job, an action being a step of the stream that is processed or processed again.

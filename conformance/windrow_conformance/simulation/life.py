@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream processed under a schedule: the job of a user who does what the page on stores says.
 
 The job writes the output of each step under the number of the step, so writing it again changes nothing. After an error

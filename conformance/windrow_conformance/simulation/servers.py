@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stores that misbehave when they are told to: one of pages, and a Redis server with its network."""
 
 from __future__ import annotations

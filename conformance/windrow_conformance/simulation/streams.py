@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The streams of the simulation: queries from a fixed list, and rows, cuts and watermarks from a seed.
 
 The list of queries is fixed, so that a process compiles the kernels of each once.

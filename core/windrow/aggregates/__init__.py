@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates: the algebra, and one small file per family."""
 
 from windrow.aggregates.algebra import Aggregate, Field, Monoid, SliceSql, aggregate_from_dict

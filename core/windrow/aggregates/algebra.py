@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an aggregate is: ``lift``, ``combine``, ``lower``, an identity, and the properties it declares.
 
 An :class:`Aggregate` is what a user writes in a query: ``Max("load")``. Bound to the types of its input

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``wr.Apply``: your own function of all rows of a window, beside ordinary aggregates.
 
 >>> import windrow as wr

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which values may have occurred."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many rows into object partials at once.
 
 A partial as large as its input is copied whenever it is combined. Row by row that is quadratic, so the rows of a

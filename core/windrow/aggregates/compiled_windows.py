@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of whole windows that were compiled: one call of a kernel for many windows."""
 
 from __future__ import annotations

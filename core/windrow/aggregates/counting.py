@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counting rows and values."""
 
 from __future__ import annotations

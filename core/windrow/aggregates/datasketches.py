@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HyperLogLog sketches as Apache DataSketches has them: the same hash, the same registers, the same bytes.
 
 Bytes are those of an ``hll_sketch`` of the type ``HLL_8``, which every version of the library and Spark's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums of decimals: Python's own numbers, in a context that never rounds, so partials are objects.
 
 >>> from decimal import Decimal

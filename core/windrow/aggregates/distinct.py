@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exact number of different values."""
 
 from __future__ import annotations

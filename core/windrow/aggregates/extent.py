@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extent of a window in place of a function of its rows: what an emitter computes, whose workers are elsewhere.
 
 >>> import windrow as wr

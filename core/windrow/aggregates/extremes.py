@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Smallest, largest, where they are, and how often they occur.
 
 NaN wins against every number, for the largest as for the smallest, so it propagates. Among equals the first row

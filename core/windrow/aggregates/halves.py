@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact totals of integers: hi · 2³² + lo, with 0 ≤ lo < 2³².
 
 Neither half can wrap around before 2³¹ rows of the largest value, so sums of 64-bit integers, and of products

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hashes that are the same in every process, on every engine and in every version: sketches outlive the
 program.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates whose partial is as large as their input: lists, the largest few, medians, quantiles. All are
 exact.
 

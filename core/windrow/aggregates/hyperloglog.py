@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Approximate number of distinct values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The longest increasing run of a window: how long it is, and where it lies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variance of integers, from exact sums.
 
 Values are split as x = u · 2³² + v, with -2³¹ ≤ v < 2³¹. The partial has Σu, Σv, Σu², Σuv and Σv², which give

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Approximate quantiles whose error is one of ranks, whatever the values are."""
 
 from __future__ import annotations

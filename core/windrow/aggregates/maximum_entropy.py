@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flattest distribution that has given moments, and its quantiles.
 
 Among all densities on [-1, 1] with Chebyshev moments μ₁ … μₖ, the one of maximum entropy is exp(Σ λᵢTᵢ(u))

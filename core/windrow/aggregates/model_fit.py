@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``wr.LevenbergMarquardt``: a model of your own, fitted to the rows of every window."""
 
 from __future__ import annotations

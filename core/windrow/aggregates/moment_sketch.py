@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Approximate quantiles from a handful of sums."""
 
 from __future__ import annotations

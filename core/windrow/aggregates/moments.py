@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Variance and standard deviation, from pairwise moments.
 
 The partial is the number of values, their mean, and the sum of squared deviations from it. Two partials are

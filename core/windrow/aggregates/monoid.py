@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A monoid: ``lift``, ``combine`` and ``lower`` for known input types, an identity, and declared properties.
 
 This is what an aggregate becomes when it is bound (:mod:`windrow.aggregates.algebra`), and what kernels and

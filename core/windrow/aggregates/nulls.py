@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nulls are ignored, and a window of nulls is null: a monoid gets a count of the rows that it absorbed.
 
 Rows with a null never reach ``lift``. So a window is null if no row was absorbed, and the partial has to know

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates of the rows of a window: what :class:`~windrow.Apply`, :class:`~windrow.Slider` and others have in common.
 
 Their result is a function of all rows of a window. The operator computes it from views of the rows

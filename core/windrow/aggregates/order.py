@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates of the order of rows. They are not commutative: rows count in the order of their times."""
 
 from __future__ import annotations

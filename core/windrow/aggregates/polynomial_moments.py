@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions of a polynomial fit, generated for its degree.
 
 The partial has an own origin: the smallest x, and the y of its row. With u and v, x and y counted from there, it has the

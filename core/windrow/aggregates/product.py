@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several aggregates as one.
 
 >>> import windrow as wr

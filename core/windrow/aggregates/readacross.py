@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates that you already have: a Beam CombineFn, a Flink AggregateFunction. Neither engine is imported.
 
 >>> class MeanFn:

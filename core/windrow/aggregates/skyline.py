@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``wr.Skyline``: the rows of a window that no other row beats in every column."""
 
 from __future__ import annotations

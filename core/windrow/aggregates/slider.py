@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``wr.Slider``: state that is carried from window to window, for what is cheap to update and has no inverse of its own.
 
 >>> import windrow as wr

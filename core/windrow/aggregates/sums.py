@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Totals and averages: exact for integers and decimals, compensated for floats.
 
 A float total is held as a value and the error of that value (two-sum: Knuth, *TAOCP* 2, 4.2.2), so that it

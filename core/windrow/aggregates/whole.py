@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of whole windows: results that come from all rows of a window, not from partials of slices.
 
 A window is an *extent*: a range of rows in contiguous columns. The operator keeps the rows and finds the extents

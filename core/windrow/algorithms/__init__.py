@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every final-aggregation algorithm, once: one file each, interpreted and compiled from the same source.
 
 >>> sorted(REGISTRY)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A²MTA: the approximate AMTA, whose leaves are buckets of neighbouring updates.
 
 Names are those of the thesis. It evicts a bucket whole, and predicts what the error will be. Here a bucket knows bounds of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AMTA: the amortised monoid tree aggregator, a forest kept as a queue per level.
 
 Names are those of the thesis. Its pseudo-code is not followed where its own definitions contradict it: R₁

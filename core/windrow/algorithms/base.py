@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every final-aggregation algorithm offers, and how its one source is interpreted or compiled.
 
 An algorithm is a module of kernel functions over a *state*, a tuple of arrays: ``meta`` (int64: pointers and

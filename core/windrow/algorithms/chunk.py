@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many slices make a chunk: the two theorems of the boundary aggregator, and the time of a combine, which
 the second needs.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DABA: the de-amortised bankers' aggregator, a TwoStacks that flips a little at a time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DABALite: DABA in one array."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole column through any algorithm: the loop over rows, slices and windows, compiled with the algorithm.
 
 Slicing is Cutty's: a slice is ``slide`` rows, and a window W[range, slide] is ⌊range/slide⌋ slices and, if

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FiBA: the finger B-tree aggregator, for partials that come out of order."""
 
 from __future__ import annotations

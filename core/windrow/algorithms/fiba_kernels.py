@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernels of FiBA: its window operations, how the tree changes, and how aggregates are renewed.
 
 The state is ``meta``, ``links`` (the tree, see :mod:`windrow.algorithms.finger_tree`), ``values`` (the partials

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nodes of FiBA's tree: how they are linked, found, and used again. Nothing here looks at a partial.
 
 ``links`` is a tuple of four arrays: ``node`` with the columns below; ``spine`` with the rows below; and

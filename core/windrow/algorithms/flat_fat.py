@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FlatFAT: a flat fixed-sized aggregator, the reactive aggregator's tree."""
 
 from __future__ import annotations

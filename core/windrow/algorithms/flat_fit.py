@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FlatFIT: an index traverser that leaves shortcuts behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PBA over a whole column: the loop that inserts and queries in one thread, the worker's in another.
 
 They share a mailbox of a few words (:mod:`windrow.algorithms.mailbox`), so that neither returns to Python before

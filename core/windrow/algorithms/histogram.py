@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What A²MTA knows of its buckets: which update joins one, and how far a result may be from the true one.
 
 What is known of a bucket is what the operator's buckets know, and the same kernels decide and bound

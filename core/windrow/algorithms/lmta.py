@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LMTA: the logarithmic monoid tree aggregator, a binary tree kept as a queue per level."""
 
 from __future__ import annotations

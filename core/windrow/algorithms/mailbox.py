@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Words of an array that two threads share, for compiled code that does not return to Python in between.
 
 Compiled code may keep an array's element in a register and write it back later. That is right as long as one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PBA: the parallel boundary aggregator, an SBA whose finished chunks are another thread's work."""
 
 from __future__ import annotations

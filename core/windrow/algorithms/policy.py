@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a window begins under a window slide policy: Algorithms 8 and 9 of Villalba's thesis (2019), on any tree of nodes.
 
 Position j is *evictable* if the window without the partials before j is not valid, or if the partials up to j may be

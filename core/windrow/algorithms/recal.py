@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recal: recalculate every window from its partials."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SBA: the sequential boundary aggregator, for one window whose slices a caller inserts and evicts.
 
 These are also the kernels of PBA. The other forms of SBA, and why there are several, are listed in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SlickDeque: subtract what can be subtracted; of the rest keep only what can still be an answer."""
 
 from __future__ import annotations

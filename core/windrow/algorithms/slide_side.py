@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SlideSide: aggregates that run to a boundary on its left side, and away from it on its right side."""
 
 from __future__ import annotations

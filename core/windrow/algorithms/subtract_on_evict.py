@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SubtractOnEvict: one running aggregate, from which evicted partials are taken away."""
 
 from __future__ import annotations

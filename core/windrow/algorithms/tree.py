@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What trees can do beyond FIFO windows: address partials by time, and find out how many to evict.
 
 A tree's kernels also have ``query_range(state, begin, end, out, i)``, the aggregate of some positions of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TwoStacks: a queue out of two stacks, each of which knows its aggregate at every height."""
 
 from __future__ import annotations

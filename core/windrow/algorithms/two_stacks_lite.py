@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TwoStacksLite: TwoStacks in one array."""
 
 from __future__ import annotations

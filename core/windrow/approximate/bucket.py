@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a bucket has to know of an aggregate, so that an error can be stated: its partial beside the aggregate's own.
 
 >>> import pyarrow as pa

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results in the middle of their bounds, and how far the true ones may be away."""
 
 from __future__ import annotations

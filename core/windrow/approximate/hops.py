@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where evictions of varying size will end: the rule of the hop histogram.
 
 >>> hops = Hops(0.95)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What later results will be, as far as recent ones tell: intervals for sums, extremes and evictions.
 
 The predictors are those of A²MTA (Villalba, doctoral thesis, UPC 2019, chapter 5), corrected in three places. The sample

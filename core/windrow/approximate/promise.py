@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is promised of each aggregate, as kernels read it, and what cannot be promised."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far a result may be from the true one, or how many leaves a window may have: ``Query(within=…)``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `windrow` command, one file per subcommand.
 
     windrow demo                                               the main job: a real pipeline, with its results

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow bench`: the programs in benchmarks/, from a source checkout."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow conformance`: the conformance suite's own command, which is loaded when it is asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow demo`: the main job, or with `--small` a first look at bundled data."""
 
 from __future__ import annotations

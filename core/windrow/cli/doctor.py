@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow doctor`: whether this machine can run windrow, and which engines it can use.
 
 The checks change nothing on the machine, and open no connection to another one. An engine that is installed is started

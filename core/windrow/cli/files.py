@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows from files and standard input, and windows to them: Parquet, CSV, JSON lines, Arrow.
 
 Rows come batch by batch and windows go table by table, so neither has to fit in memory.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `windrow run` hands to an engine, and what it gets back."""
 
 from __future__ import annotations

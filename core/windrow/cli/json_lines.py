@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows from JSON lines, some lines at a time. A line that cannot be read is named in the error.
 
 ``NaN``, ``Infinity`` and ``-Infinity`` are numbers here, as in Python and in what `windrow run` writes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow run` in this process: batches in, windows out; memory holds only the open windows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows from Parquet files in batches of bounded size, whatever the files say.
 
 A few kilobytes of Parquet can stand for any amount of memory: a page that was compressed well, or a long text that a

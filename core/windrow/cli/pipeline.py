@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow pipeline`: streams on top of streams, in a store that this command and a job share in turn."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queries in files: JSON as `query.to_json()` writes it, or TOML for people.
 
     by = ["plug"]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a user's mistake is reported: one message on standard error, and exit code 2. A warning is one message too."""
 
 from __future__ import annotations

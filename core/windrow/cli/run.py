@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow run`: a query over files, a folder that grows, or standard input, on any engine."""
 
 from __future__ import annotations

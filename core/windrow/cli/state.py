@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow state`: what a store holds, whether it is whole, and how to make it smaller.
 
 >>> where("redis://127.0.0.1:6379/0")

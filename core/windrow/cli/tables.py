@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables in the terminal; of a long one, both ends are shown."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`windrow warm`: compile what a query needs before its first row comes."""
 
 from __future__ import annotations

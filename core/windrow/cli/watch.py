@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A folder as a stream: its files in order of their names, then new files, until Ctrl-C or until none comes."""
 
 from __future__ import annotations

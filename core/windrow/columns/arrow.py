@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data in: any data as a table, its event times, its columns as the arrays that kernels read. Results out, as Arrow columns.
 
 A column has a *physical* form: a numpy array of numbers (timestamps, dates and durations are their integers,

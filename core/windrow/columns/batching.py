@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small batches put together into larger tables, so that fixed costs are paid once for many rows.
 
 >>> import pyarrow as pa

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partials as bytes, and back. The bytes are the same on every machine. They are data: nothing in them is ever run.
 
 Typed partials are their columns, little-endian. Object partials are written as tagged values: ``None``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames of other libraries: what comes in, and the same kind going out.
 
 No library is imported before data of it is seen, or asked for.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table as the bytes of an Arrow IPC stream, and back.
 
 >>> import pyarrow as pa

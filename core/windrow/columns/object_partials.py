@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether objects that were read from bytes can be partials of an aggregate.
 
 Typed partials are numbers, and any numbers will do. Objects have to have a form that the aggregate's functions

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Key values as the plain Python values that snapshots hold, and back.
 
 A value has the form that Arrow gives it in Python: a number, text, bytes, a decimal, a date, a time, a datetime or a

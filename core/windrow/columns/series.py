@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A user's values as the arrays that kernels read, and results in the form in which the values came.
 
 >>> import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text and bytes: Arrow has several types for them, and a column of one is as good as a column of another.
 
 >>> import pyarrow as pa

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Microseconds since the epoch: the units that event times come in, and watermarks.
 
 Timestamps carry their unit. Numbers do not, so a query may say it (``time_unit=``). Without it, integers are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of key columns as 64-bit words, whose equality and order are those of the Arrow values.
 
 Null is a value and comes first. All NaNs are one value and come last. -0.0 is 0.0. Two values of a column are equal if

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data for examples and benchmarks: a small table that is part of windrow, and generators of streams of any size.
 
 The generators are seeded. The same arguments give the same rows, however they are cut into batches. All data is

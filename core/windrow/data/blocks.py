@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How every generator works: numbered blocks of rows, cut into record batches.
 
 A block depends on the seed, on its number, and on the end of the block before it. It does not depend on the size

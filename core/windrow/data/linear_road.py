@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vehicles on expressways, in the schema of the Linear Road benchmark's position reports. Synthetic.
 
 What it matches: a report of each vehicle every 30 s, journeys of a few to tens of minutes, three hours, about

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes `plugs.csv`: the load, in watts, of three smart plugs, one reading per plug every ten seconds.
 
 The readings are invented, from a fixed seed, so that the file can be made again byte for byte:

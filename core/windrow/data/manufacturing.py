@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Manufacturing equipment read 100 times a second, in the schema of the DEBS 2012 grand challenge. Synthetic.
 
 What it matches: 66 fields (time, index, three energy meters ``mf``, six process values ``pc``, ``res``, and 54

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buy and sell proposals for stocks. Synthetic.
 
 What it matches: quotes with a symbol, bid and ask price and volumes, arriving at 200,000 a second: the stream

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory in use on a server, once a second for two years. Synthetic.
 
 What it matches: 62,208,000 readings (720 days), in KB, of a machine with 64 GB: the stream of the AMTA

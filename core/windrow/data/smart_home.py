@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Smart plugs in private households, in the schema of the DEBS 2014 grand challenge. Synthetic.
 
 What it matches: 40 houses with 2,125 plugs; each plug reports about once a second, its load in watts

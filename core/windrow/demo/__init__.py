@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The main job, `windrow demo`: an evening of smart plugs, on any engine, with the same result from each.
 
 `scenario` says what is computed and on which data. `local` runs it in this process; `windrow_spark.demo` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compare an engine's windows with those of the in-process engine."""
 
 from __future__ import annotations

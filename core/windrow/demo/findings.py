@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the demo's windows say, for the terminal and for the page."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo in this process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's own aggregate: the load that a plug stays below in 95 % of its readings.
 
 A partial counts readings in 96 classes, each ten percent wider than the one before, from half a watt to four

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page that the demo writes: one file without scripts, which loads nothing and follows light and dark."""
 
 from __future__ import annotations

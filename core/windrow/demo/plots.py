@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plots as SVG that takes its colours from the page, so that it follows light and dark."""
 
 from __future__ import annotations

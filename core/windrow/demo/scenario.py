@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the demo computes: peak, mean and 95th percentile of each plug's load, and each house's total, over the
 last hour, every second."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the demo prints at its end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Progress in the terminal while the demo runs: a bar for each query, and counts of rows and windows."""
 
 from __future__ import annotations

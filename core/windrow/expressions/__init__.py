@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Expressions over columns: arithmetic, comparisons, conditions and a few functions, as text.
 
 The text is data: it is read with Python's parser and never run, only what is listed here is accepted, and its size is

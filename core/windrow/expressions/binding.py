@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a tree to a typed one: names get the types of columns, and every call is checked against its function."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The values of a typed tree: a closure for a row, columns for a batch, text for an engine's SQL.
 
 All three give the same values. Both sides of ``and``, and all arguments of a function, are computed always; of

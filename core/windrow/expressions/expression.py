@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An expression over named columns, and the typed one that it becomes with the columns' types."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators and functions of the language: what each takes and returns, over values, over Arrow and as SQL.
 
 One entry of :data:`FUNCTIONS` has everything about a function. All follow SQL: null in, null out, unless the function

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From text to a tree. The language is a small part of Python's expressions; everything else is refused.
 
 Python's own parser reads the text, and nothing of it is ever run: the tree is translated node by node, and only kinds

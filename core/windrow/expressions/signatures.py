@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What functions take: from the types of the arguments to those that a function takes and the one it returns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pieces of SQL that are not plain templates, where the engines' SQL and the language differ.
 
 Spark takes NaN for equal to itself and larger than everything; ``LEAST`` of Spark skips nulls. Whole numbers of Flink

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What functions compute: of values that are not null, and of Arrow columns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled code that travels: what one process has compiled, as bytes that a process on another machine takes over.
 
 A kernel's name holds a hash of all code that went into it (see :mod:`windrow.kernels.specialise`), so a kernel that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long this process has spent compiling: what a first run waits for, and a metric of the engines.
 
 Every kernel that is compiled is logged by the logger ``windrow.compiling``: when it begins (DEBUG) and, if it took more

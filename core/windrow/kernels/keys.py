@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys as words: a hash index that grows, and texts as words and back.
 
 A key is a row of 64-bit words (see :mod:`windrow.columns.words`). No row is the beginning of another one. So two rows

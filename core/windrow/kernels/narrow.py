@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integers in as few bytes as they need: the loops under :mod:`windrow.storage.cold_block`.
 
 A column is written as ``base + step · n``, with ``n`` in the narrowest unsigned integer. It holds the values themselves

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The seam between kernels and aggregates: partials in numbered slots of arrays.
 
 ``parts`` is a tuple of arrays, one per field of the partial; a slot is an index into all of them. Kernels

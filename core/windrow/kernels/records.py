@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assigning a tuple to an element of a record array, which numpy can and numba cannot.
 
 Kernels write ``out[w] = lower(…)``, whatever a result is. Where it is several numbers, ``out`` is an array of records,

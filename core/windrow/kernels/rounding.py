@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floats that are rounded to one side, so that a bound stays a bound; and extremes that NaN wins."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One source for interpreted and compiled: a kernel module, specialised for an aggregate.
 
 A kernel module is ordinary Python in the subset that numba compiles. Where it works on partials it calls the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operator: rows and watermarks in, finished windows out."""
 
 from windrow.operator.operator import Operator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An operator put together for one query and one schema, step by step."""
 
 from __future__ import annotations

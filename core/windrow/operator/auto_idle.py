@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A D that tunes itself: ``idle="auto"``.
 
 To keep a silent key hot costs memory for as long as it is silent; to freeze and thaw it costs time once. That is ski rental

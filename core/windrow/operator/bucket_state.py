@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the buckets of one aggregate know, and the results with errors that follow from it."""
 
 from __future__ import annotations

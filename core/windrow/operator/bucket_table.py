@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A slice table whose closed slices are merged into buckets, and the slicers that leave buckets whole."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that wait until the watermark has passed them, for windows and aggregates that need rows in order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The windows that cold keys will have without a further row: what comes out while their slices are frozen.
 
 Without a row, the result of a key's window stays the same until its oldest slice leaves. A *card* is such a stretch of

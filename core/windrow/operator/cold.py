@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys that fell silent: their slices leave the table and become cold blocks.
 
 This is A_C (Gulisano, *An Algorithm for Tunable Memory Compression of Time-Based Windows for Stream Aggregates*, Euro-Par

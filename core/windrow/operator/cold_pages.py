@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cold blocks in a store: each is a page that is written once.
 
 ====================  ==========================================================================================

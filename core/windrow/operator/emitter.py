@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The emitter of the agnostic worker model, for workers in other processes or on other machines.
 
 De Matteis and Mencagli (*Parallel Patterns for Window-based Stateful Operators on Data Streams*, 2017): an emitter owns

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of a function of whole windows: the rows that windows need, and the extent of every slice in them.
 
 The partial of a slice is its extent, the positions of its rows in the row store. The rows of neighbouring slices lie

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slices that are folded into one, and unfolded again: what happens in the slice table.
 
 :mod:`windrow.storage.paging` says which slices are folded, and keeps the pages.

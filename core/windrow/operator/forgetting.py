@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys that are forgotten when they have been silent for long: ``forget_after``.
 
 Windows that rows end, not time, wait for the next row of their key for ever. With ``forget_after``, a key that had no

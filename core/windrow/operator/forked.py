@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes that compute a Python function of whole windows over shared memory.
 
 The processes are forked when they are first needed, so they have the function. Each call puts the rows that its

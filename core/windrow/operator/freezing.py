@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys that leave the slice table and come back: what happens in the table.
 
 :mod:`windrow.operator.cold` says which keys are frozen, and keeps the blocks.

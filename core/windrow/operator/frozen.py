@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a cold block holds of its keys, and the way back: columns for :mod:`windrow.storage.cold_block`.
 
 Only what cannot be computed again is in it: slices with their partials, how far windows have slid, and the rows of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partials that are the values themselves, such as those of Collect: a window is the values of its slices, one after the other.
 
 The boundary aggregator would keep ``lcs``, which for a list of values is every suffix of the window: memory that grows with the

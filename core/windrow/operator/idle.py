@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``idle=``: when the windows of silent keys are frozen, and how. It changes what an operator costs, never its output.
 
 >>> Idle.of("60s")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys as small integers: every distinct key gets the next number, and keeps it.
 
 >>> import pyarrow as pa

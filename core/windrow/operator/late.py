@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the operator does with rows that are in time for the query: one strategy for each way to treat late rows."""
 
 from __future__ import annotations

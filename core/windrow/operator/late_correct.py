@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time windows that late rows correct in place: ``late="update"``.
 
 A late row changes a slice in the middle of windows that have been emitted. The running ``lcs`` and ``csa`` know

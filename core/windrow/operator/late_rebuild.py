@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows that a late row may move: ``late="update"`` for all kinds but time windows.
 
 A late row shifts every later count window, joins two sessions, makes other rows trigger. So there are two slice

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An algorithm that the query names, in place of the boundary aggregator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The keyed window operator that every engine drives: rows and watermarks in, finished windows out.
 
 >>> import pyarrow as pa

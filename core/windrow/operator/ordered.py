@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that wait until they are in order: the strategy of ``late="drop"`` and ``late="side"`` where order matters."""
 
 from __future__ import annotations

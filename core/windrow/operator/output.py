@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From due windows to the table that comes out: expanded, sorted, with keys and types."""
 
 from __future__ import annotations

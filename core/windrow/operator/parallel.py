@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PBA over the slice table: the lcs of finished chunks is the work of other threads."""
 
 from __future__ import annotations

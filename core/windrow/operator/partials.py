@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One aggregate's partials of all slices, and the results of due windows from them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What slicers and the slice table hand to each other: rows, plans, and the windows that are due.
 
 A plan is a kernel and its arguments. A slicer makes plans and the slice table runs them, in one loop each.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A policy compiled together with the aggregates that its functions read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slices of policy windows as forests: any piece of a window in O(log n) combines."""
 
 from __future__ import annotations

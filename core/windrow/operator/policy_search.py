@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a policy window begins: the search of :mod:`windrow.algorithms.policy`, on a forest with nodes at fixed positions.
 
 It takes O(log n) combines and calls of the invariants, however many rows are evicted. Invariants that are not monotone are

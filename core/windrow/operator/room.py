@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arrays of a slice table, with room for more slices and keys."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of all keys that windows still need, for functions of whole windows.
 
 All keys share one array per column. The rows of a key lie side by side in it, in their order, so the rows of any

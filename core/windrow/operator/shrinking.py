@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays that shrink when most keys have left the slice table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slice table: the slices of all keys, and the windows that slide over them.
 
 The table owns the arrays and lets them grow. A slicer says how rows become slices and which windows are due; a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of whole windows in snapshots and stores.
 
 A row is written once, in a page with all rows that came since the last commit, and never again, until many small

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Window batches: consecutive windows and the rows that they have, as bytes for a worker that may be anywhere.
 
 Windows overlap, so a row is in many of them. A batch of k windows of W rows that slide by S has W + (k - 1)·S rows: if

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows that were computed side by side come out in order: the collector of the worker models.
 
 Workers finish in any order. A watermark that comes behind their results says that all windows which are final at it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who computes functions of whole windows: this thread, several threads, or several processes.
 
 Windows that are due are shared out in pieces of consecutive windows. A worker takes the next piece when it is done

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dynamic pipelines: streams that people put on top of each other's streams, while data flows."""
 
 from windrow.pipelines.changes import CHANGES, Change, Id, changes_from_table, changes_to_table

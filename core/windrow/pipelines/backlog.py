@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many updates at once, as columns: each composite takes its inputs as of every event, and computes all rows together.
 
 The answer is that of one update after the other. What cannot be done in columns is done row by row: cycles, composites

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of a graph, as rows: who puts, drops, grants or revokes what, and from when on.
 
 The log of changes is the truth: the graph is what they make of it, in their order. A change is data that can be written

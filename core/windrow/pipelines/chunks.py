@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Updates of one source as columns, and the arithmetic on them."""
 
 from __future__ import annotations

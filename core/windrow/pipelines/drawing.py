@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A picture of a graph of streams, as SVG: one column for each rank, one colour for each owner.
 
 A box has the name of a stream, how often it emitted and discarded, and its novelty. An edge is dashed if it goes back to

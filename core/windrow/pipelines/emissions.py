@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a runtime hands out: emitted updates in their order, and reports of what went wrong.
 
 >>> out = Emissions()

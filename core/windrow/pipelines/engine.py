@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an engine's adapter sends to the runtime of a space, and what it gets back: two tables, the same on every engine.
 
 Updates and changes travel as one stream of rows, :data:`ROWS`, so that they keep their order. What comes out is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tree of an update: everything that depends on it runs, each stream at most once, after its changed inputs.
 
 Streams wait in a heap by rank. A stream runs if its trigger is newer than its own last update; its output has the

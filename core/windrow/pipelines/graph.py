@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The graph of streams: who built what on what, who may, and in which order streams run.
 
 A change is applied wholly or refused with an error that says why; a refused one leaves the graph as it was.

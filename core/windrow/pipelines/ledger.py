@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The log of changes of a space: one page for each, so that a change costs a commit little.
 
 A change is scheduled, applied or refused. The graph is what the applied ones make of it, in the order in which they were

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A composite, ready to run: inputs resolved, expressions typed, one function from the inputs' values to the output's."""
 
 from __future__ import annotations

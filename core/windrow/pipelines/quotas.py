@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much one owner, one stream and one update may take."""
 
 from __future__ import annotations

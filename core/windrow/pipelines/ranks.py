@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order in which streams run: after their inputs. A cycle is opened at the stream that was put first.
 
 A stream whose inputs are all ranked has one more than the largest of their ranks; a source has 0. If every stream that

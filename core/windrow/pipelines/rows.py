@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows from outside as events and changes."""
 
 from __future__ import annotations

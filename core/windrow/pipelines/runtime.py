@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine-neutral runtime of dynamic pipelines: updates and changes in, emitted updates out.
 
 One runtime is one bucket of an engine's keyed state, and all streams of a space live in one bucket. So the whole tree of

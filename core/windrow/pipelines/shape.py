@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a graph looks like: the sources of its streams, and their novelty (thesis of Villalba, section 3.4.5)."""
 
 from __future__ import annotations

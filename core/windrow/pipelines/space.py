@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A space: the streams of many owners in this process, changed while updates flow.
 
 >>> from windrow.pipelines import Composite, Source, Space

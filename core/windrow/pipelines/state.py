@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is kept of a stream: its latest update, its history, its figures. One page of a store for each stream.
 
 A page is a checksum and JSON. Bytes from a store are data: they are checked before they are used. The newest updates of

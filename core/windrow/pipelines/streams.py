@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What people put into a space: sources, whose updates come from outside, and composites, which compute theirs.
 
 >>> thermometer = Source("council/t1", channels={"f": "double"}, read="*", labels={"unit": "fahrenheit"})

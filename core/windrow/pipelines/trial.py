@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A change that takes effect later, tried on a copy of the graph, so that a mistake in it is an error now."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The values of an update, checked against the channels of its source."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A composite that is a window: its updates become rows of an :class:`~windrow.Operator`, its windows become updates.
 
 Rows are gathered, and handed to the operator when a window may be due, or at a commit: an operator takes a thousand rows

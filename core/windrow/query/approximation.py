@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is expected of an approximate query: how slices are merged, how many leaves are left, what that saves.
 
 >>> import windrow as wr

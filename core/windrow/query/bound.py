@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A query bound to the schema of its data: columns found, types checked, aggregates ready to compute.
 
 >>> import pyarrow as pa

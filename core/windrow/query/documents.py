@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of a query from a document: windows, aggregates and durations. Whatever is wrong is an error that says where.
 
 >>> arguments({"window": {"kind": "count", "range": 3}, "aggregates": {"n": {"kind": "Count"}}}, ())["window"]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures and tables of queries, for notebooks: SVG of windows over their slices, and HTML.
 
 >>> import windrow as wr

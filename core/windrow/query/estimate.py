@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many windows a query has over some rows at the least: reason to refuse what could never end, or fit memory.
 
 >>> import pyarrow as pa

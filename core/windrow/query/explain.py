@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a query will be computed: the algorithm and why, its cost, and the state that it keeps."""
 
 from __future__ import annotations

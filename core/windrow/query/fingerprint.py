@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fingerprint of a query: what it computes, as 64 hex digits.
 
 >>> values = {"aggregates": {"n": {"kind": "jobs:Own", "code": "1f"}}, "window": {"kind": "count", "range": 3}}

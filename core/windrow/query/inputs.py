@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What aggregates read: columns, expressions over columns, and columns where a condition holds.
 
 An input of an aggregate is a text. If the data has a column of that name, it is that column. Otherwise it is an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of one key in ranges, so that several tasks of a batch can share its windows.
 
 Time windows need only the times of rows, so any cut will do. Other windows count rows: which window a row is in depends

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is computed: keys, time, windows, aggregates, and what happens to late rows.
 
 A :class:`Query` knows no data. What is wrong with the query itself is refused when it is built. Bound to the schema

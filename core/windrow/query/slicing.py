@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a query's rows are cut into slices, whether an engine may aggregate them, and which columns are read.
 
 A slice is the time between two neighbouring boundaries of windows. All rows of a key in one slice belong to the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who computes which window, if several workers share the windows of a key: the two models of the literature.
 
 *Active* workers own windows: window ``k`` of a time window belongs to worker ``k mod N``, and a row is sent to every worker

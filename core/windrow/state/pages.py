@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """See :mod:`windrow.storage.pages`."""
 
 from windrow.storage.pages import HEADER, MemoryPages, Pages

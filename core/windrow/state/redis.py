@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """See :mod:`windrow.storage.redis`."""
 
 from windrow.storage.redis import RedisPages

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """See :mod:`windrow.storage.rocksdb`."""
 
 from windrow.storage.rocksdb import RocksDBPages

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compression of stored bytes: Snappy, unless that does not make them smaller.
 
 >>> blob = compress(b"slices " * 100)

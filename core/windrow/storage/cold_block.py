@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cold blocks: columns of the keys that fell silent together, narrowed, compressed and checked.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which segment holds each page, in blocks of 16 segments, so that a change rewrites few of them.
 
 >>> directory = Directory()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slices of keys as plain values, and back: what snapshots and pages hold.
 
 Slices are written key after key, oldest first. A pointer to a slice is its number in that sequence. Only what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where an operator's state can live: a store of pages, bytes under short names.
 
 The operator reads the header once, then pages only when a window reaches them;

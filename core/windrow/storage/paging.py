@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State in a store: a small header, leaves of keys, and pages of old slices that nobody needs to look into.
 
 A window changes at its two ends only. So of many slices only those at the ends stay in memory. The closed slices

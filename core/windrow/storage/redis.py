@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages in Redis: state outside the process, on this machine or another."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages in RocksDB: a folder on the local disk, one process at a time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is in a store: every page read and checked, without the query, and without changing anything.
 
 A page that no window has reached for a year is read by nobody, so nobody notices that its bytes have changed. A scrub

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages in few values: for stores in which a call costs more than its bytes do.
 
 An operator's commit is a header, leaves of keys and many small pages. Here a commit is one value with the header and

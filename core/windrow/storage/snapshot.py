@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The snapshot format: an operator's state as bytes, checked before a single value in it is used.
 
 ::

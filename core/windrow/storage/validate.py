@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the entries of stored state have to be: names, types, sizes and ranges.
 
 A checksum says that bytes are as they were written, not that windrow wrote them. So every entry is checked before it

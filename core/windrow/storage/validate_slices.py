@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the slices of keys and the windows over them have to be before a kernel sees them.
 
 Kernels follow links and indices without asking. So here every index, length, link and order of an image is checked

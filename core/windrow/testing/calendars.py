@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The windows of a calendar, from what clocks show: the part of the oracle that knows time zones. Slow, and simple.
 
 It asks a zone what its clocks show at an instant, and nothing else. :mod:`windrow.windows.calendar` computes the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether two results, or two partials, are the same, and how they are shown when they are not."""
 
 from __future__ import annotations

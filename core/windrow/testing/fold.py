@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folding rows into partials: the kernels by which the laws compare compiled with interpreted code.
 
 Only :mod:`windrow.testing.laws` and tests run them. They call every function of the seam with as little else as

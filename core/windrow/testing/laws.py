@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every aggregate promises, checked with Hypothesis. Use it in the tests of your own aggregates:
 
 >>> import windrow as wr

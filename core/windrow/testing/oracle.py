@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a right answer is: every query computed directly from the definition of its window. Slow, and simple.
 
 For each key the rows are put in order (time, arrival). One small function per kind of window yields its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One try of a law, and the search for the smallest case in which a law does not hold."""
 
 from __future__ import annotations

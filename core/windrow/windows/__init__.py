@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Window specifications: which rows belong together, and when their result is due.
 
 This package is the only place that computes window ids from times or positions, and bounds from window ids; see

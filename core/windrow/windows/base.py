@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base of window specifications: frozen values that define which rows belong together, and when.
 
 A specification holds no rows and no state. The rows of one key are ordered by time, and rows with equal times

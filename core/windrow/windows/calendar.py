@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calendars: days and months of a time zone, some of which are longer than others.
 
 A day has 23, 24 or 25 hours where clocks change, and a month 28 to 31 days. Windows of a calendar are kept as even as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Count windows: a fixed number of rows, repeated every fixed number of rows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delta windows: range and slide are measured on an attribute of the rows instead of their time."""
 
 from __future__ import annotations

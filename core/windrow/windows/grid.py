@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ids and the bounds of windows that repeat at a fixed distance.
 
 Window k covers [k·slide + offset, k·slide + offset + range) on its axis, for every integer k. The axis is time in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows whose range and slide have different units: one is a time, the other a number of rows."""
 
 from __future__ import annotations

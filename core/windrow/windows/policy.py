@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policy windows: functions of the user decide from the results how many rows a window has."""
 
 from __future__ import annotations

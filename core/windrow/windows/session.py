@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Session windows: rows with short gaps between them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time windows: a fixed length of time, repeated at a fixed distance."""
 
 from __future__ import annotations

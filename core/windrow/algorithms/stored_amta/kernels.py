@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a stored tree keeps its local nodes, and the loop over rows between two requests to the store.
 
 Every level has two rings of two batches: one for the nodes near the head, which were read, and one for the newest, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The levels of a stored tree: which nodes are local, which are written, and which have to be read."""
 
 from __future__ import annotations

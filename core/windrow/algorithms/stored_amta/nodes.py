@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes of a tree in a store, a batch of one level per page: names, bytes, and the sessions that made them."""
 
 from __future__ import annotations

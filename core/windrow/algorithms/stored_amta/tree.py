@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AMTA with its window in a store: the O(log n) nodes that an operation touches are local, the rest are pages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SBA over whole columns, for ``wr.sliding``: every count-based window of every segment.
 
 A window is ⌊range/slide⌋ slices of ``slide`` rows and, if the slide does not divide the range, a fragment of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which element made a user's function raise: the windows are computed again, interpreted, until it raises."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What kernels over whole columns read and write, by name."""
 
 from __future__ import annotations

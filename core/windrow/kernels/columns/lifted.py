@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows as partials in registers: what the fused kernels read and write through.
 
 A kernel whose partials are a few numbers keeps them in local variables, and lifts a row at the moment it is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which kernel computes the windows of an aggregate over columns, and what it needs beside them.
 
 ============================  ==============================================================================

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SBA over whole columns for the largest or smallest number, with vectors: as fast as memory allows.
 
 :mod:`windrow.kernels.columns.boundary` says which other forms of SBA there are, and why. Its two passes over a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vectors of numbers as LLVM instructions, because numba has no vector type: for ``simd_minmax``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compiled function of whole windows, called for one window after the other.
 
 ``result(columns, lo, hi)`` and ``put(out, ok, w, value)`` are made for the number of columns and of fields; see

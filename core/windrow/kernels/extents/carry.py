@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State that is carried from window to window: rows that left are evicted, rows that came are inserted.
 
 ``insert(state, columns, row)``, ``evict(state, columns, row)``, ``initial()`` and ``put(out, ok, w, state)`` are made

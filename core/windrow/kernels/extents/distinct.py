@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many different values windows have: a hash table of counts that follows a window as rows enter and leave it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the kernels over extents read and keep, by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Least-squares fit of a model of one's own: the method of Levenberg and Marquardt.
 
 >>> import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact quantiles of ascending windows whose rows are all there: sorting, then a few pointers a row.
 
 The rows are cut into blocks such that a window has the end of one block and the beginning of the next. Each block is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact quantiles, and the k largest values, of many windows over the rows of one key.
 
 Windows that overlap share their sorted rows (:mod:`windrow.kernels.extents.sorted_rows`): rows leave and enter as the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers as keys: 64-bit integers that have the order of the numbers.
 
 Then one kernel sorts integers, unsigned integers and floats, and compares faster than it could compare floats. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows on their way into a row store: where each goes, and the extents of the slices that they are in.
 
 The rows of a key have consecutive *positions*. Position p of a key is at index ``shift[key] + p`` of the store's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorting rows by their keys, byte by byte: time that follows their number, and no guesses at branches.
 
 The four highest bytes in which keys differ are sorted by, from the lowest of them. That leaves few rows out of order, if

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the kernels of this package call, as placeholders. Specialised kernels have the functions of an aggregate."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The k-th smallest of keys that nobody needs sorted afterwards: for windows that share few rows with their neighbours.
 
 Quickselect (Hoare, *Algorithm 65: Find*, 1961) with the median of three as pivot. If it does not get on, what is left is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of a window that no other row dominates: its skyline.
 
 A row dominates another if it is at least as good in every column and better in one (Börzsönyi, Kossmann and Stocker,

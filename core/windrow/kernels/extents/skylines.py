@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Skylines of many windows over the rows of one key.
 
 >>> import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Order statistics of windows, window after window and call after call.
 
 One object serves one key and one thread. The kernels run without the GIL, so objects of several threads run side by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sorted multiset of keys that rows enter and leave: blocks of a constant size, in a sorted order.
 
 To insert or remove a key, its block is searched among the largest keys of all blocks, its place in the block, and the

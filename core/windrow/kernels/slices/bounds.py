@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Between which bounds the true results of due windows lie.
 
 A window that begins at the start of a slice is exact. One that begins inside a bucket has the slices after the bucket,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is known of a bucket, field by field, and what a query promises of its results.
 
 A bucket is a slice that neighbouring slices were merged into. A window may begin inside it. Then some of its newest

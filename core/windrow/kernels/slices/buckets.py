@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Merge neighbouring slices into buckets, as far as a query's promise allows.
 
 The rows that follow a bucket are in every window that begins inside it, now and later: windows that are not due end

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slices into window results: what one aggregate does once a plan has listed the due windows.
 
 The final aggregation is the boundary aggregator's (Zhang, Akbarinia, Toumani, KDD 2021). The slices of a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where policy windows begin, compiled: the search of :mod:`windrow.operator.policy_search`, row after row.
 
 It is specialised for all aggregates of a query together: ``parts`` and ``above`` hold the fields of all of them, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slices of each key as a forest of binary trees, for windows whose beginning is searched. No aggregate takes part here.
 
 The slices of a key have positions, counted from its first row on. Node k of level l covers the positions [k·2ˡ, (k + 1)·2ˡ).

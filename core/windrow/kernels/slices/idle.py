@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which keys got no row for long: one pass over all keys, at every watermark."""
 
 from __future__ import annotations

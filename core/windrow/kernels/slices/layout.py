@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arrays that hold the slices of all keys and the windows over them, by name.
 
 The slices of one key are a doubly linked list of *slots*, oldest first. All keys share the arrays. A slot is

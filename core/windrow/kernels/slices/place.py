@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows into slices: which slot a row belongs to, and the row's value into the partial of that slot.
 
 ``place_*`` find or make the slice of every row. They take a position to begin at. If the slots run out, they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a policy adds to the seam of :mod:`windrow.kernels.partials`: its functions, and what they are called with.
 
 ``valid(result)`` and ``evict(candidate, after, before)`` are the user's; ``outcome(p, i)`` is the result of slot i.

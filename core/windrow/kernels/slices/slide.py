@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows over slices: which are due, and which slices they leave behind. No aggregate takes part here.
 
 ``plan_*`` slide the windows of each key on and list those that are due. They go through keys or rows from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sorting windows by end, then key, in time that follows their number: a counting sort over window ends.
 
 Entries come in the order of keys, and an entry stands for several windows. The place of a window in the

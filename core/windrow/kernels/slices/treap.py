@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slices of each key as a search tree, in which a late row finds its place. No aggregate takes part here.
 
 The trees are treaps (Seidel and Aragon, *Randomized Search Trees*, Algorithmica 1996). They are searched by the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How each kind of window cuts rows into slices and finds its due windows: one small class each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a slicer promises to the slice table that it serves."""
 
 from __future__ import annotations

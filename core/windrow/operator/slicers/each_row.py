@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows that begin and end at rows: every row is a slice of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time and count windows: slices are cut wherever a window starts or ends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows whose beginning the user's own invariants decide."""
 
 from __future__ import annotations

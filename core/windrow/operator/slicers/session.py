@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Session windows: each session is one slice, which grows."""
 
 from __future__ import annotations
