@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import windrow as wr
 from benchmarks.algorithms.measure import Row, in_turns, ratio, rounded
-from windrow.kernels.columns.layout import Input, Output, Segments
+from windrow.kernels.columns.layout import ColumnOutput, Input, RowSegments
 from windrow.kernels.columns.runner import ALL_VALID, Runner
 
 
@@ -75,8 +75,8 @@ def own_aggregate(rows: int, rounds: int) -> Iterator[Row]:
     )  # of the smallest quantile, so that the sketch is timed and not the estimate
     interpreted = Runner(sketch.dense([pa.float64()]), False, compiled=False)
     windows = len(few) - 999
-    rows_in, out = Input((few,), ALL_VALID), Output(np.empty(windows), np.ones(windows, dtype=np.bool_))
-    segments = Segments(np.array([0, len(few)]), np.array([0, windows]))
+    rows_in, out = Input((few,), ALL_VALID), ColumnOutput(np.empty(windows), np.ones(windows, dtype=np.bool_))
+    segments = RowSegments(np.array([0, len(few)]), np.array([0, windows]))
     seconds = in_turns(
         {
             "compiled": lambda: wr.sliding(few, sketch, 1000),

@@ -9,7 +9,7 @@ import numpy as np
 import windrow as wr
 from benchmarks.trees.windows import pages_of, readings
 from windrow.algorithms.stored_amta import StoredAMTA
-from windrow.kernels.columns.layout import Output
+from windrow.kernels.columns.layout import ColumnOutput
 
 STEP = 1 << 20
 
@@ -21,7 +21,9 @@ def main() -> None:
     print(window.inserted, flush=True)
     while window.inserted < size:
         part = values[window.inserted : window.inserted + STEP]
-        window.slide((part,), size + 1, Output(np.zeros(len(part)), np.zeros(len(part), dtype=np.bool_)))
+        window.slide(
+            (part,), size + 1, ColumnOutput(np.zeros(len(part)), np.zeros(len(part), dtype=np.bool_))
+        )
         window.commit()
         print(window.inserted, flush=True)
     print(window.query()[0], window.nbytes, sep="\n", flush=True)

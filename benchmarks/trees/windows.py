@@ -22,7 +22,7 @@ from benchmarks.trees.measure import Row, in_turns
 from windrow.algorithms import REGISTRY
 from windrow.algorithms.stored_amta import StoredAMTA
 from windrow.data import server_memory
-from windrow.kernels.columns.layout import Output
+from windrow.kernels.columns.layout import ColumnOutput
 from windrow.storage.pages import MemoryPages
 from windrow.storage.redis import RedisPages
 from windrow.storage.rocksdb import RocksDBPages
@@ -39,7 +39,7 @@ def readings(count: int) -> Any:
 def stored(pages: Any, aggregate: Any, values: Any, size: int, batch: int) -> int:
     """Slide a stored window over a column."""
     window = StoredAMTA(aggregate, pages, f"w{time.perf_counter_ns()}", batch=batch)
-    out = Output(np.zeros(len(values)), np.zeros(len(values), dtype=np.bool_))
+    out = ColumnOutput(np.zeros(len(values)), np.zeros(len(values), dtype=np.bool_))
     window.slide((values,), size, out)
     return len(values)
 
@@ -170,7 +170,7 @@ def evictions(exponent: int, rounds: int) -> Iterator[list[Row]]:
                 for turn in range(rounds):
                     store = MemoryPages() if name == "memory" else pages
                     window = StoredAMTA(wr.Max(), store, f"{gone}.{turn}")
-                    out = Output(np.zeros(size), np.zeros(size, dtype=np.bool_))
+                    out = ColumnOutput(np.zeros(size), np.zeros(size, dtype=np.bool_))
                     window.slide((values,), size + 1, out)
                     begin = time.perf_counter_ns()
                     window.evict(gone)
@@ -189,7 +189,7 @@ def memory(exponents: list[int]) -> Iterator[list[Row]]:
         values = readings(size)
         with rocksdb() as pages:
             window = StoredAMTA(wr.Max(), pages)
-            out = Output(np.zeros(size), np.zeros(size, dtype=np.bool_))
+            out = ColumnOutput(np.zeros(size), np.zeros(size, dtype=np.bool_))
             window.slide((values,), size + 1, out)
             local = window.nbytes
         width = wr.Max().bind_dense().width

@@ -16,7 +16,7 @@ from windrow.kernels.slices.layout import FOREVER
 from windrow.operator.emitter import Emitter
 from windrow.operator.window_batches import WindowWorker
 from windrow.operator.window_order import WindowOrder, hold
-from windrow.query.key_ranges import Cells, Ranges, cut_key, cuttable, grids
+from windrow.query.key_ranges import Ranges, RowCounts, cut_key, cuttable, grids
 from windrow.storage.pages import MemoryPages
 from windrow.testing.compare import comparable
 
@@ -143,10 +143,10 @@ def _batches(query: wr.Query, rows: pa.Table, random: np.random.Generator) -> li
     return batches
 
 
-def _cells(query: wr.Query, times: np.ndarray, random: np.random.Generator) -> Cells:
+def _cells(query: wr.Query, times: np.ndarray, random: np.random.Generator) -> RowCounts:
     """The rows of a key, counted in some grid."""
     (grid,) = grids(query, [(int(times.min()), int(times.max()))], 1)
     cell = (times - grid.origin) // (grid.width * int(random.integers(1, 20)))
     each = [times[cell == which] for which in np.unique(cell)]
     counts = ([some.min() for some in each], [some.max() for some in each], [len(some) for some in each])
-    return Cells(*(np.array(values, np.int64) for values in counts))
+    return RowCounts(*(np.array(values, np.int64) for values in counts))

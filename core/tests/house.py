@@ -16,6 +16,8 @@ that has just made an object passes its state to ``__init__``. Three things are 
 (``x.array[i] = …``), names with two underscores on both sides (``function.__qualname__ = …``), and the values of a
 ``threading.local()`` that the class keeps in one of its own attributes.
 
+Names. No two public classes of our packages share a name: one name, one thing.
+
 Licence. A file of our packages begins with the SPDX identifier of its licence, which is not counted below.
 
 Sizes. A file of core has at most 400 lines. A function has at most 60 lines without its docstring, and at most 8
@@ -30,7 +32,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,14 +132,27 @@ def files() -> Iterator[Path]:
 
 def main() -> int:
     found = []
-    for file in files():
-        path, source = file.relative_to(ROOT), file.read_text(encoding="utf-8")
+    sources = {file.relative_to(ROOT): file.read_text(encoding="utf-8") for file in files()}
+    for path, source in sources.items():
         if not source.startswith(LICENCE):
             found.append(Violation(path, 1, f"file does not begin with {LICENCE.strip()!r}"))
         found += check(path, source)
+    found += shared_names(sources)
     for violation in found:
         print(violation)
     return 1 if found else 0
+
+
+def shared_names(sources: Mapping[Path, str]) -> Iterator[Violation]:
+    """Public classes at the top of a module whose name another module has used already."""
+    first: dict[str, Path] = {}
+    for path, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef) and not _is_private(node.name):
+                if node.name in first:
+                    message = f"class {node.name} has the name of another in {first[node.name].as_posix()}"
+                    yield Violation(path, node.lineno, message)
+                first.setdefault(node.name, path)
 
 
 # Private names and attributes.

@@ -223,3 +223,12 @@ def test_a_violation_is_printed_with_its_place(capsys: pytest.CaptureFixture[str
 def test_every_package_is_checked() -> None:
     seen = {file.relative_to(house.ROOT).parts[1] for file in house.files()}
     assert seen == set(house.PACKAGES)
+
+
+def test_one_name_stands_for_one_class() -> None:
+    sources = {
+        Path("core/windrow/a.py"): "class Rows: ...\nclass _Own: ...",
+        Path("core/windrow/b.py"): "class _Own: ...\nclass Rows: ...",
+    }
+    (found,) = house.shared_names(sources)
+    assert str(found) == "core/windrow/b.py:2 class Rows has the name of another in core/windrow/a.py"

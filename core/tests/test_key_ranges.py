@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from scenarios import SCHEMA, query, streams
 
 import windrow as wr
-from windrow.query.key_ranges import EARLIEST, LATEST, Cells, Grid, Ranges, coarse, cut_key, cuttable, grids
+from windrow.query.key_ranges import (
+    EARLIEST,
+    LATEST,
+    CellGrid,
+    Ranges,
+    RowCounts,
+    coarse,
+    cut_key,
+    cuttable,
+    grids,
+)
 from windrow.testing import oracle
 from windrow.windows import Window
 
@@ -25,12 +35,12 @@ WINDOWS = st.one_of(
 )
 
 
-def counted(times: np.ndarray, grid: Grid) -> Cells:
+def counted(times: np.ndarray, grid: CellGrid) -> RowCounts:
     """As an engine counts the rows of a key."""
     cell = (times - grid.origin) // grid.width
     each = [times[cell == number] for number in np.unique(cell)]
     columns = ([rows.min() for rows in each], [rows.max() for rows in each], [len(rows) for rows in each])
-    return Cells(*(np.array(column, np.int64) for column in columns))
+    return RowCounts(*(np.array(column, np.int64) for column in columns))
 
 
 def by_ranges(asked: wr.Query, table: pa.Table, width: int, ranges: int, worth: bool = False) -> pa.Table:
@@ -141,7 +151,7 @@ def test_a_far_row_makes_cells_coarse_and_ties_cannot_be_cut() -> None:
     assert cells.rows.tolist() == [1, 1000] and coarse(asked, cells, 4).tolist() == [False, True]
     (finer,) = grids(asked, [(int(cells.first[1]), int(cells.last[1]))], 4)
     assert not coarse(asked, counted(times[:-1], finer), 4).any()
-    tied = counted(np.full(1000, 7), Grid(7, 1))
+    tied = counted(np.full(1000, 7), CellGrid(7, 1))
     assert not coarse(asked, tied, 4).any()
     assert cut_key(asked, tied, 4) == [(EARLIEST, EARLIEST, LATEST, 0, 0)]
 

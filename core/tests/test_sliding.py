@@ -27,7 +27,7 @@ from windrow.errors import (
     WindowError,
 )
 from windrow.kernels.columns import simd_minmax as extremes
-from windrow.kernels.columns.layout import Input, Output, Segments
+from windrow.kernels.columns.layout import ColumnOutput, Input, RowSegments
 from windrow.kernels.columns.runner import ALL_VALID, Runner
 
 FLOATS = st.floats(width=32) | st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf, 1.0, 2.0])
@@ -207,7 +207,7 @@ def test_vectors_have_the_bits_of_the_generic_kernel(dtype: str, data: Any) -> N
     want = np.empty_like(got)
     runner = Runner(aggregate.dense([pa.from_numpy_dtype(array.dtype)]), False, compiled=False)
     assert runner.vectors is None
-    runner.run(Input((array,), ALL_VALID), Segments(cuts, places), Output(want, ALL_VALID), rows, 1)
+    runner.run(Input((array,), ALL_VALID), RowSegments(cuts, places), ColumnOutput(want, ALL_VALID), rows, 1)
     assert got.tobytes() == want.tobytes()
 
 
@@ -229,12 +229,12 @@ def test_vectors_with_a_long_range() -> None:
         if bad is not None:
             values[bad] = np.nan
         got = wr.sliding(values, wr.Max(), rows)
-        segments = Segments(np.array([0, len(values)]), np.array([0, len(got)]))
+        segments = RowSegments(np.array([0, len(values)]), np.array([0, len(got)]))
         want = np.empty_like(got)
         runner = Runner(wr.Max().dense([pa.float64()]), False)
         assert runner.vectors is not None
         runner.vectors = None
-        runner.run(Input((values,), ALL_VALID), segments, Output(want, ALL_VALID), rows, 1)
+        runner.run(Input((values,), ALL_VALID), segments, ColumnOutput(want, ALL_VALID), rows, 1)
         assert got.tobytes() == want.tobytes()
 
 

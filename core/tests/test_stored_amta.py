@@ -14,7 +14,7 @@ import windrow as wr
 from windrow.algorithms.amta import AMTA
 from windrow.algorithms.stored_amta.tree import StoredAMTA
 from windrow.errors import CorruptSnapshot, FingerprintMismatch, StoreError, WindowError
-from windrow.kernels.columns.layout import Output
+from windrow.kernels.columns.layout import ColumnOutput
 from windrow.storage.pages import MemoryPages, Pages
 
 SIZES = st.sampled_from(
@@ -319,7 +319,7 @@ def test_a_small_window_never_touches_the_store() -> None:
 
 def test_compiled_over_a_column_as_one_by_one() -> None:
     values = np.random.default_rng(3).integers(0, 1000, 9000).astype(np.float64)
-    out = Output(np.zeros(9000), np.zeros(9000, dtype=np.bool_))
+    out = ColumnOutput(np.zeros(9000), np.zeros(9000, dtype=np.bool_))
     window = StoredAMTA(wr.Max(), MemoryPages(), batch=64, low_water=32)
     window.slide((values,), 3000, out)
     assert not out.ok[:2999].any() and out.ok[2999:].all()

@@ -27,7 +27,7 @@ from windrow.errors import (
     WindrowError,
 )
 from windrow.kernels.columns.error_location import blamed
-from windrow.kernels.columns.layout import Input, Output, Segments
+from windrow.kernels.columns.layout import ColumnOutput, Input, RowSegments
 from windrow.kernels.columns.runner import ALL_VALID, Runner
 
 
@@ -119,7 +119,7 @@ class _Given:
         return out if isinstance(out, np.ndarray) else np.stack(results, axis=1)
 
 
-def _segments(length: int, offsets: Any, rows: int, slide: int) -> Segments:
+def _segments(length: int, offsets: Any, rows: int, slide: int) -> RowSegments:
     """The segments of so many rows that the user's offsets cut, or one segment of all."""
     if offsets is None:
         if rows > length:
@@ -141,10 +141,10 @@ def _segments(length: int, offsets: Any, rows: int, slide: int) -> Segments:
                 f"to {length}, the length of the data"
             )
     counts = np.maximum((np.diff(cuts) - rows) // slide + 1, 0)
-    return Segments(cuts, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+    return RowSegments(cuts, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
 
-def _pieces(segments: Segments, parts: int, chunk: int, slide: int) -> list[Segments]:
+def _pieces(segments: RowSegments, parts: int, chunk: int, slide: int) -> list[RowSegments]:
     """About this many pieces of similar size. The combines of a window are the same as without pieces."""
     offsets, places = segments
     if parts <= 1 or places[-1] == 0:
@@ -153,9 +153,9 @@ def _pieces(segments: Segments, parts: int, chunk: int, slide: int) -> list[Segm
     if len(offsets) == 2:
         cuts = np.unique(np.append(targets[:-1] // chunk * chunk, targets[-1]))
         begins = offsets[0] + cuts * slide
-        return [Segments(begins[[i, i + 1]], cuts[[i, i + 1]]) for i in np.arange(len(cuts) - 1)]
+        return [RowSegments(begins[[i, i + 1]], cuts[[i, i + 1]]) for i in np.arange(len(cuts) - 1)]
     cuts = np.unique(np.append(np.searchsorted(places, targets[:-1]), len(places) - 1))
-    return [Segments(offsets[a : b + 1], places[a : b + 1]) for a, b in pairwise(cuts)]
+    return [RowSegments(offsets[a : b + 1], places[a : b + 1]) for a, b in pairwise(cuts)]
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,10 @@ class _Job:
     monoid: Monoid
     input: Input
     algorithm: str
-    segments: Segments
+    segments: RowSegments
     range: int
     slide: int
-    output: Output
+    output: ColumnOutput
     like: Series
     whole: WholeWindow | None = None
     """If results come from the rows of whole windows."""
@@ -179,7 +179,7 @@ class _Job:
         aggregate: Aggregate | Monoid,
         columns: tuple[Series, ...],
         algorithm: str,
-        segments: Segments,
+        segments: RowSegments,
         range_: int,
         slide: int,
         buffer: Any,
@@ -197,7 +197,7 @@ class _Job:
             whole = aggregate.whole([column.type for column in read])
             whole = whole if whole is not None and whole.dtype == values.dtype else None
         flags = algorithm != "auto" or whole is not None or _runner(monoid, bool(masks)).flags
-        output = Output(values, np.ones(count, dtype=np.bool_) if flags else ALL_VALID)
+        output = ColumnOutput(values, np.ones(count, dtype=np.bool_) if flags else ALL_VALID)
         return cls(monoid, rows, algorithm, segments, range_, slide, output, columns[0], whole)
 
     def tasks(self, workers: int, jobs: int) -> list[Callable[[], None]]:
@@ -208,7 +208,7 @@ class _Job:
         pieces = _pieces(self.segments, -(-workers // jobs), chunk, self.slide)
         return [partial(self._explained, partial(self._run, piece)) for piece in pieces]
 
-    def _run(self, piece: Segments) -> None:
+    def _run(self, piece: RowSegments) -> None:
         if self.whole is not None:
             extents = count_extents(*self.input, piece, self.range, self.slide)
             some = slice(int(piece.places[0]), int(piece.places[-1]))

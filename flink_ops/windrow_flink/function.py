@@ -49,7 +49,7 @@ PASSED = struct.Struct("<qq")
 """The watermark up to which windows were given out, and how many entries of the log the operator had seen."""
 
 
-class Codec(Protocol):
+class LogCodec(Protocol):
     """How entries of the log become tables."""
 
     form: str
@@ -151,7 +151,7 @@ class Wiring:
     """What the window function works with; all of it is known when the job is put together."""
 
     query: Query
-    codec: Codec
+    codec: LogCodec
     emit: Callable[[pa.Table, bool], Iterator[Any]]
     late_tag: OutputTag | None = None
     late_emit: Callable[[pa.Table, bool], Iterator[Any]] | None = None

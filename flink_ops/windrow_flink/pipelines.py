@@ -29,7 +29,7 @@ from pyflink.datastream.state import ListStateDescriptor
 import windrow  # noqa: F401  # whole, before its parts: see the package
 from windrow.durations import Duration
 from windrow.errors import ColumnError
-from windrow.pipelines.engine import OUTPUT, ROWS, Options, Settings, feed
+from windrow.pipelines.engine import OUTPUT, ROWS, RuntimeOptions, Settings, feed
 from windrow.pipelines.runtime import Runtime
 from windrow_flink.buckets import KEY_GROUPS
 from windrow_flink.elements import MET
@@ -59,7 +59,7 @@ def pipelined(
     *,
     disorder: Duration | None = None,
     uid: str = "windrow-pipelines",
-    **options: Unpack[Options],
+    **options: Unpack[RuntimeOptions],
 ) -> DataStream:
     """The updates that all streams emit, as rows: ``space``, ``stream``, ``ts``, ``sequence``, ``values`` (JSON), ``sink``.
 

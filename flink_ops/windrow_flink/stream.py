@@ -18,7 +18,7 @@ from windrow.query.query import Query
 from windrow_flink.batches import gathers, stream_batches
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.elements import PACKED
-from windrow_flink.function import Codec, Wiring, rows_out
+from windrow_flink.function import LogCodec, Wiring, rows_out
 from windrow_flink.inputs import check_watermarks, checked_stream, kept_columns, stream_type
 from windrow_flink.packed import Packed, Packer, Split
 from windrow_flink.rowcodec import RowCodec
@@ -65,7 +65,7 @@ def windowed(
     kept = kept_columns(query, known)
     flink_keys = list(spread(checked(buckets, query)))
     together = schema is None and gathers(source, kept) if gather is None else gather
-    codec: Codec
+    codec: LogCodec
     step: ProcessFunction
     if together:
         codec, step = Packed(kept), Split(Packer(query, flink_keys, kept), disorder is not None)

@@ -31,7 +31,7 @@ from windrow.windows import CountWindow, DeltaWindow
 from windrow_flink.batches import all_cross, batches, quoted
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.elements import PACKED
-from windrow_flink.function import Codec, Wiring, rows_out
+from windrow_flink.function import LogCodec, Wiring, rows_out
 from windrow_flink.inputs import kept_columns
 from windrow_flink.packed import Packed, Packer
 from windrow_flink.rowcodec import RowCodec
@@ -77,7 +77,7 @@ def windowed_table(
     environment.create_temporary_view(name, table)
     kept = kept_columns(query, schema)
     flink_keys = list(spread(checked(buckets, query)))
-    codec: Codec
+    codec: LogCodec
     if slices is None and all_cross(kept) and not (zoned and not _is_utc(environment)):
         codec = Packed(kept)
         stream = batches(environment, name, kept, query.time)

@@ -116,7 +116,7 @@ def _agnostic(
     batches = finish(keyed_by_first(sent, BYTES), wiring, BYTES, uid)
     computed = (
         batches.rebalance()
-        .process(Worker(query, codec.schema), output_type=PACKED)
+        .process(WorkerFunction(query, codec.schema), output_type=PACKED)
         .name(f"{uid}-work")
         .uid(f"{uid}-work")
     )
@@ -146,7 +146,7 @@ class ToWorkers(ProcessFunction):
         return [(each, time // 1000) for each in keyed] if self.timed else keyed
 
 
-class Worker(ProcessFunction):
+class WorkerFunction(ProcessFunction):
     """Window batches in, computed windows out. It keeps nothing."""
 
     def __init__(self, query: Query, schema: pa.Schema) -> None:

@@ -19,7 +19,7 @@ from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.rehearsal import batch_rehearsal
 from windrow_spark.schemas import FittedQuery
 from windrow_spark.sent_code import after, send
-from windrow_spark.sorted_rows import SortedRows
+from windrow_spark.sorted_rows import SortedRowWindows
 
 Batches = Iterator[pa.RecordBatch]
 OUTPUT_ROWS = 1 << 16
@@ -56,7 +56,7 @@ def task(query: Query, schema: pa.Schema, partials: pa.Schema | None = None) -> 
 
     def windows(batches: Iterable[pa.RecordBatch]) -> Batches:
         filled = (batch for batch in batches if batch.num_rows)
-        for table in SortedRows(query, schema, partials).windows(filled):
+        for table in SortedRowWindows(query, schema, partials).windows(filled):
             yield from as_spark_has(table).combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
     return windows

@@ -20,7 +20,7 @@ from windrow.operator.emitter import Emitter
 from windrow.operator.window_batches import BATCHES, windows_in
 from windrow.storage.pages import HEADER
 from windrow.storage.segments import Segments
-from windrow_spark.buckets import BucketState
+from windrow_spark.buckets import BucketVariables
 from windrow_spark.sent_code import SentCode, arrive
 from windrow_spark.worker_cache import WorkerCache, new_job
 
@@ -92,7 +92,7 @@ class BucketOperators:
         self.nothing = (BATCHES if emits else query.bind(schema).output_schema).empty_table()
         self.job = new_job()
 
-    def step(self, bucket: int, state: BucketState, packed: list[bytes] | None, watermark: int) -> Row:
+    def step(self, bucket: int, state: BucketVariables, packed: list[bytes] | None, watermark: int) -> Row:
         """Rows of a bucket and a watermark, in milliseconds, or a watermark alone; the windows that are final now."""
         arrive(self.code)
         rows = None if packed is None else pa.concat_tables([from_ipc(each) for each in packed])
@@ -139,7 +139,9 @@ class BucketOperators:
             if watermark > 0 and self.query.lateness:  # late rows may have finished windows
                 yield operator.advance(watermark)
 
-    def _operator(self, bucket: int, state: BucketState, mark: Any) -> tuple[Operator | Emitter, StateValues]:
+    def _operator(
+        self, bucket: int, state: BucketVariables, mark: Any
+    ) -> tuple[Operator | Emitter, StateValues]:
         if mark is not None and mark[2] != self.buckets:
             raise FingerprintMismatch.of_buckets(mark[2], self.buckets)
         known = _KEPT.take(self.job, bucket, None if mark is None else bytes(mark[0]))

@@ -27,10 +27,10 @@ MARK, HEADER_STATE, PAGES_STATE = "mark", "header", "pages"
 MARK_SCHEMA = "token binary, wake long, buckets int"
 
 
-class Worker(Protocol):
+class BucketWorker(Protocol):
     """What a stateful worker does with a bucket. It is pickled, and loaded where rows come."""
 
-    def step(self, bucket: Any, state: BucketState, packed: list[bytes] | None, watermark: int) -> Row:
+    def step(self, bucket: Any, state: BucketVariables, packed: list[bytes] | None, watermark: int) -> Row:
         """Take the rows of a bucket and a watermark, in milliseconds, or a watermark alone; what comes out."""
         ...
 
@@ -43,11 +43,11 @@ class BucketProcessor(StatefulProcessor):
     the micro-batch. It is known before the rows are read, and is the same if the micro-batch is run again.
     """
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: BucketWorker) -> None:
         self.pickled = cloudpickle.dumps(worker)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.state = BucketState(handle)
+        self.state = BucketVariables(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         pieces = [packed for _, packed in sorted((row.number, row.rows) for row in rows)]
@@ -65,13 +65,13 @@ class BucketProcessor(StatefulProcessor):
 
 
 @lru_cache(maxsize=8)
-def _unpickled(worker: bytes) -> Worker:
+def _unpickled(worker: bytes) -> BucketWorker:
     """What the driver pickled: part of the job, as Spark's own pickles of functions are."""
-    found: Worker = cloudpickle.loads(worker)
+    found: BucketWorker = cloudpickle.loads(worker)
     return found
 
 
-class BucketState:
+class BucketVariables:
     """The state variables and the timer of the bucket that Spark has called for."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:

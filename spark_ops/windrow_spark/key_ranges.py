@@ -18,14 +18,14 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from windrow import Query
-from windrow.query.key_ranges import Cells, KeyRange, Ranges, coarse, cut_key, grids
+from windrow.query.key_ranges import KeyRange, Ranges, RowCounts, coarse, cut_key, grids
 from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.batch import OUTPUT_ROWS, column, with_code
 from windrow_spark.cluster import cores
 from windrow_spark.ranges import RANGE, SAMPLE, stands_out
 from windrow_spark.schemas import FittedQuery
 from windrow_spark.slices import event_time
-from windrow_spark.sorted_rows import SortedRows
+from windrow_spark.sorted_rows import SortedRowWindows
 
 KEY, OTHER, TIME, ARRIVAL = "__windrow_key", "__windrow_other", "__windrow_time", "__windrow_arrival"
 RANGES_A_CORE = 2
@@ -117,7 +117,7 @@ def _hot_keys(frame: Any, fitted: FittedQuery, ranges: int, least: int) -> tuple
     ]
 
 
-def _cells(frame: Any, fitted: FittedQuery, hot: Sequence[HotKey]) -> list[Cells]:
+def _cells(frame: Any, fitted: FittedQuery, hot: Sequence[HotKey]) -> list[RowCounts]:
     """The rows of each hot key, counted in cells of time. Cells that turn out to be coarse are counted again."""
     found = _counted(frame, fitted, hot, [[(key.earliest, key.latest)] for key in hot]) if hot else []
     for _ in range(ROUNDS - 1):
@@ -129,14 +129,16 @@ def _cells(frame: Any, fitted: FittedQuery, hot: Sequence[HotKey]) -> list[Cells
             for cells, each in zip(found, wide, strict=True)
         ]
         finer = _counted(frame, fitted, hot, spans)
-        kept = (Cells(*(values[~each] for values in cells)) for cells, each in zip(found, wide, strict=True))
+        kept = (
+            RowCounts(*(values[~each] for values in cells)) for cells, each in zip(found, wide, strict=True)
+        )
         found = [_in_order(*both) for both in zip(kept, finer, strict=True)]
     return found
 
 
 def _counted(
     frame: Any, fitted: FittedQuery, hot: Sequence[HotKey], spans: Sequence[Sequence[tuple[int, int]]]
-) -> list[Cells]:
+) -> list[RowCounts]:
     """The cells of some spans of each hot key."""
     asked = [
         (which, key.hash, *span, *cells)
@@ -163,14 +165,14 @@ def _counted(
         mine = columns["which"] == which
         one_key = len(np.unique([columns["least"][mine], columns["most"][mine]])) == 1
         mine &= one_key  # no cells, no cuts: their rows would be counted together
-        found.append(_in_order(Cells(*(columns[name][mine] for name in Cells._fields))))
+        found.append(_in_order(RowCounts(*(columns[name][mine] for name in RowCounts._fields))))
     return found
 
 
-def _in_order(*several: Cells) -> Cells:
+def _in_order(*several: RowCounts) -> RowCounts:
     together = [np.concatenate(values) for values in zip(*several, strict=True)]
     order = np.argsort(together[0])
-    return Cells(*(values[order] for values in together))
+    return RowCounts(*(values[order] for values in together))
 
 
 def _hash(fitted: FittedQuery, salt: int | None = None) -> Any:
@@ -202,7 +204,7 @@ def _numbered(frame: Any, fitted: FittedQuery, cut: Cut) -> Any:
 
 def _task(ranged: Query, schema: pa.Schema, ranges: Ranges) -> Any:
     def windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in SortedRows(ranged, schema).windows(_needed(ranges, batches)):
+        for table in SortedRowWindows(ranged, schema).windows(_needed(ranges, batches)):
             found = as_spark_has(ranges.owned(table, RANGE))
             yield from found.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from windrow.errors import ColumnError, TimeColumnError
-from windrow.pipelines.engine import OUTPUT, ROWS, Options, Settings, feed
+from windrow.pipelines.engine import OUTPUT, ROWS, RuntimeOptions, Settings, feed
 from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.batch import column
 from windrow_spark.buckets import BucketProcessor
@@ -32,7 +32,7 @@ _WATERMARK = "spark.watermarkDelayMs"
 _NOT_CHANNELS = (SPACE, "stream", "ts", "sequence")
 
 
-def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: Unpack[Options]) -> Any:
+def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: Unpack[RuntimeOptions]) -> Any:
     """The updates that all streams emit, as a DataFrame: ``stream``, ``ts``, ``sequence``, ``values`` (JSON).
 
     ``updates`` has the columns ``stream``, ``ts``, and ``values``, a JSON object of channels; instead of ``values``, every

@@ -31,7 +31,7 @@ from windrow_spark.batch import OUTPUT_ROWS, column, sorted_through, with_code
 from windrow_spark.cluster import cores
 from windrow_spark.schemas import FittedQuery
 from windrow_spark.slices import event_time, quotient
-from windrow_spark.sorted_rows import SortedRows
+from windrow_spark.sorted_rows import SortedRowWindows
 
 RANGE = "__windrow_range"
 SAMPLE = 1 << 14
@@ -92,7 +92,7 @@ def stands_out(frame: Any, query: Query, tasks: int, least: int = 1) -> bool:
 def _task(ranged: Query, schema: pa.Schema, origin: int, width: int) -> Any:
     def windows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         filled = (batch for batch in batches if batch.num_rows)
-        for table in SortedRows(ranged, schema).windows(filled):
+        for table in SortedRowWindows(ranged, schema).windows(filled):
             ends = pc.subtract(table.column("window_end").cast(pa.int64()), origin)
             begin = pc.multiply(table.column(RANGE), width)
             mine = pc.and_(pc.greater_equal(ends, begin), pc.less(ends, pc.add(begin, width)))

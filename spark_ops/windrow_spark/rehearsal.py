@@ -25,7 +25,7 @@ from windrow.operator.window_batches import WindowWorker
 from windrow.query.slicing import time_windows
 from windrow.storage.pages import MemoryPages
 from windrow.storage.segments import Segments
-from windrow_spark.sorted_rows import SortedRows
+from windrow_spark.sorted_rows import SortedRowWindows
 
 __all__ = ["batch_rehearsal", "stream_rehearsal"]
 
@@ -49,7 +49,7 @@ def batch_rehearsal(query: Query, schema: pa.Schema, partials: pa.Schema | None 
                 _take(operator, sorted_rows, partials)
                 operator.advance(_middle(short, rows, partials))
                 if _affordable(short):
-                    for _ in SortedRows(short, schema, partials).windows(sorted_rows.to_batches()):
+                    for _ in SortedRowWindows(short, schema, partials).windows(sorted_rows.to_batches()):
                         pass
 
     return rehearse

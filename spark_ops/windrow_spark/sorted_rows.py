@@ -9,7 +9,7 @@ follows the rows. So memory holds a chunk and a window, never all rows of a key.
 >>> import windrow as wr
 >>> query = wr.Query(by="k", window=wr.TimeWindow("2us"), aggregates={"n": wr.Count()})
 >>> rows = pa.table({"k": ["a", "a", "b", "b", "b"], "ts": [0, 1, 0, 1, 2]})
->>> sorted_rows = SortedRows(query, rows.schema)
+>>> sorted_rows = SortedRowWindows(query, rows.schema)
 >>> for windows in sorted_rows.windows(rows.to_batches(max_chunksize=2)):
 ...     print(windows.to_pydict())
 {'k': ['a', 'b', 'b'], 'window_start': [0, 0, 2], 'window_end': [2, 2, 4], 'n': [2, 2, 1]}
@@ -31,7 +31,7 @@ FEWEST_ROWS, FIRST_ROWS, MOST_ROWS = 1 << 12, 1 << 14, 1 << 17
 WINDOWS_AT_ONCE = 1 << 20
 
 
-class SortedRows:
+class SortedRowWindows:
     """All windows of rows that come sorted by key, then time.
 
     ``schema`` is the schema of the rows. With ``partials``, the schema of partials, the input is partials of slices

@@ -11,7 +11,7 @@ from windrow.pipelines.engine import Settings, feed
 from windrow.pipelines.runtime import Runtime
 from windrow.storage.segments import Segments
 from windrow_spark.bucket_operators import StateValues
-from windrow_spark.buckets import BucketState
+from windrow_spark.buckets import BucketVariables
 from windrow_spark.sent_code import speak
 from windrow_spark.worker_cache import WorkerCache, new_job
 
@@ -27,7 +27,7 @@ class SpaceRuntimes:
         self.settings = settings
         self.job = new_job()
 
-    def step(self, space: str, state: BucketState, packed: list[bytes] | None, watermark: int) -> Row:
+    def step(self, space: str, state: BucketVariables, packed: list[bytes] | None, watermark: int) -> Row:
         speak()
         rows = None if packed is None else pa.concat_tables([from_ipc(each) for each in packed])
         mark = state.mark.get()
@@ -46,7 +46,9 @@ class SpaceRuntimes:
             reported=found.num_rows - emitted,
         )
 
-    def _runtime(self, space: str, state: BucketState, token: bytes | None) -> tuple[Runtime, StateValues]:
+    def _runtime(
+        self, space: str, state: BucketVariables, token: bytes | None
+    ) -> tuple[Runtime, StateValues]:
         known = _KEPT.take(self.job, space, token)
         if known is not None:
             known[1].attach(state.header, state.pages)

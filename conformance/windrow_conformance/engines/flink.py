@@ -133,7 +133,7 @@ def _failed(case: Case, way: str, error: BaseException) -> Answer:
 
 
 def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str, str], list[Any]]:
-    from windrow_conformance.engines.flink_steps import Failure
+    from windrow_conformance.engines.flink_steps import JobFailure
     from windrow_flink import environment
 
     restarts = sum(case.restarts > 0 for case in cases)
@@ -148,7 +148,7 @@ def _collected(way: str, cases: Sequence[Case], folder: Path) -> dict[tuple[str,
         every="100ms",
         restarts=3 if restarts else 0,
     )
-    failure, fails = Failure(folder), max(map(_before_failure, cases)) + BREATHS
+    failure, fails = JobFailure(folder), max(map(_before_failure, cases)) + BREATHS
     named = []
     for number, case in enumerate(cases):
         named += _results(flink, way, case, folder / f"case{number}", failure, fails)

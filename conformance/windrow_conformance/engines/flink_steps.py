@@ -46,7 +46,7 @@ class Pace(MapFunction):  # type: ignore[misc]
     case that comes to step ``fails`` fails, and with it the job.
     """
 
-    def __init__(self, times: list[int], fails: int, acknowledged: Path, failure: Failure) -> None:
+    def __init__(self, times: list[int], fails: int, acknowledged: Path, failure: JobFailure) -> None:
         self.times, self.fails, self.acknowledged, self.failure = times, fails, acknowledged, failure
 
     def open(self, runtime_context: Any) -> None:
@@ -95,7 +95,7 @@ class Acknowledge(KeyedProcessFunction):  # type: ignore[misc]
         (self.acknowledged / str(reached + 1)).touch()
 
 
-class Failure:
+class JobFailure:
     """The one failure of a job."""
 
     def __init__(self, folder: Path) -> None:

@@ -20,7 +20,7 @@ PART = 50_000
 
 
 @dataclass
-class Found:
+class Outcomes:
     """What came of the inputs of a target."""
 
     target: str
@@ -33,9 +33,9 @@ class Found:
         return self.counts.total()
 
 
-def fuzz(target: str, first: int, last: int, seconds: float = 1e9) -> Found:
+def fuzz(target: str, first: int, last: int, seconds: float = 1e9) -> Outcomes:
     """Try inputs of a target, in processes of their own."""
-    found, deadline = Found(target), monotonic() + seconds
+    found, deadline = Outcomes(target), monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="windrow-fuzz-") as folder:
         seen = Path(folder) / "seen"
         while first < last and monotonic() < deadline:

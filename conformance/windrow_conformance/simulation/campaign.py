@@ -24,7 +24,7 @@ WHO = {"pages": "a store of pages", "segments": "segments", "redis": "Redis", "b
 
 
 @dataclass
-class Report:
+class CampaignReport:
     """What was seen in a number of lives."""
 
     schedules: int = 0
@@ -45,7 +45,7 @@ class Report:
             self.differences += 1
             self.failures = [*self.failures, (lived.seed, lived.failure)][:FEW]
 
-    def join(self, other: Report, seconds: float) -> None:
+    def join(self, other: CampaignReport, seconds: float) -> None:
         """The lives of another report too; ``seconds`` is how long all have taken."""
         self.seconds = seconds
         self.schedules += other.schedules
@@ -77,10 +77,10 @@ def simulate(
     processes: int = 1,
     compiled: bool = False,
     seconds: float | None = None,
-    progress: Callable[[Report], None] = lambda report: None,
-) -> Report:
+    progress: Callable[[CampaignReport], None] = lambda report: None,
+) -> CampaignReport:
     """Live the lives of some seeds, until all are done or the time is up."""
-    report, began = Report(), perf_counter()
+    report, began = CampaignReport(), perf_counter()
     parts = [
         range(begin, min(begin + SHARED, seeds.stop)) for begin in range(seeds.start, seeds.stop, SHARED)
     ]
@@ -92,7 +92,7 @@ def simulate(
     return report
 
 
-def _done(parts: Sequence[range], processes: int, compiled: bool) -> Iterator[Report]:
+def _done(parts: Sequence[range], processes: int, compiled: bool) -> Iterator[CampaignReport]:
     arguments = [(part, compiled) for part in parts]
     if processes == 1:
         yield from map(_lived, arguments)
@@ -101,9 +101,9 @@ def _done(parts: Sequence[range], processes: int, compiled: bool) -> Iterator[Re
         yield from pool.imap_unordered(_lived, arguments)
 
 
-def _lived(arguments: tuple[range, bool]) -> Report:
+def _lived(arguments: tuple[range, bool]) -> CampaignReport:
     seeds, compiled = arguments
-    report = Report()
+    report = CampaignReport()
     for seed in seeds:
         report.add(live(seed, compiled=compiled))
     return report

@@ -48,7 +48,7 @@ def simulate(
         sys.exit(1 if lived.failure else 0)
     told = perf_counter()
 
-    def progress(so_far: campaign.Report) -> None:
+    def progress(so_far: campaign.CampaignReport) -> None:
         nonlocal told
         if perf_counter() - told > EVERY:
             told = perf_counter()

@@ -88,11 +88,11 @@ class Apply(OfRows):
         return {"function": self.function}
 
     def whole(self, types: Sequence[pa.DataType], *, compiled: bool = True) -> WholeWindow:
-        rows = Rows(self.stored(types), results_dtype(self.returns), self.nulls == "keep")
+        rows = ApplyColumns(self.stored(types), results_dtype(self.returns), self.nulls == "keep")
         return whole_of(self.function, rows, self.fields, compiled=compiled)
 
 
-class Rows(NamedTuple):
+class ApplyColumns(NamedTuple):
     """The columns that a function gets, and the type of its results."""
 
     stored: tuple[pa.DataType, ...]
@@ -101,7 +101,7 @@ class Rows(NamedTuple):
 
 
 def whole_of(
-    function: Callable[..., Any], rows: Rows, fields: tuple[str, ...], *, compiled: bool
+    function: Callable[..., Any], rows: ApplyColumns, fields: tuple[str, ...], *, compiled: bool
 ) -> WholeWindow:
     """A function of one window as one of many: compiled, if it can be."""
     kernel = compiled_call(function, rows.stored, rows.dtype) if compiled else None

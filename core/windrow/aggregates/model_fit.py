@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from windrow.aggregates.algebra import Monoid, dtype_of
-from windrow.aggregates.apply import Rows, whole_of
+from windrow.aggregates.apply import ApplyColumns, whole_of
 from windrow.aggregates.of_rows import OfRows, function_of
 from windrow.aggregates.whole import Extents, WholeWindow, results_dtype
 from windrow.columns.arrow import Array
@@ -100,7 +100,7 @@ class LevenbergMarquardt(OfRows):
         return replace(self.monoid(types, of_window), tolerance=TOLERANCE)
 
     def whole(self, types: Sequence[pa.DataType], *, compiled: bool = True) -> WholeWindow:
-        rows = Rows(self.stored(types), results_dtype(self.returns))
+        rows = ApplyColumns(self.stored(types), results_dtype(self.returns))
         fit = whole_of(self._fit(rows.stored[0]), rows, self.fields, compiled=compiled)
         return Fitted(*rows, fit=fit)
 

@@ -33,7 +33,7 @@ from numba.core.errors import NumbaError
 
 from windrow.aggregates.algebra import Aggregate, Monoid, Partial
 from windrow.errors import AggregateError, PropertyError, WindowError
-from windrow.kernels.columns.layout import Input, Output
+from windrow.kernels.columns.layout import ColumnOutput, Input
 from windrow.kernels.partials import Parts, allocate, slots
 from windrow.kernels.specialise import specialise
 
@@ -198,11 +198,13 @@ class Algorithm(ABC):
         """
         rows = Input(tuple(columns), np.ones(0, dtype=np.bool_) if valid is None else valid)
         try:
-            cls.for_range(monoid, range // slide, compiled).run_over(rows, range, slide, Output(out, ok))
+            cls.for_range(monoid, range // slide, compiled).run_over(
+                rows, range, slide, ColumnOutput(out, ok)
+            )
         except NumbaError:  # an operation does not compile, of which there has been a warning
-            cls.for_range(monoid, range // slide, False).run_over(rows, range, slide, Output(out, ok))
+            cls.for_range(monoid, range // slide, False).run_over(rows, range, slide, ColumnOutput(out, ok))
 
-    def run_over(self, rows: Input, range_: int, slide: int, out: Output) -> None:
+    def run_over(self, rows: Input, range_: int, slide: int, out: ColumnOutput) -> None:
         """Every window of whole columns, on a window that is still empty."""
         run = driven(self._kernel_module(), self.monoid, self.compiled)
         end = out_rows(len(out.values), range_, slide)

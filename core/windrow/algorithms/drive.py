@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 from windrow.algorithms.base import HEAD, TAIL, evict, insert, query
-from windrow.kernels.columns.layout import Input, Output
+from windrow.kernels.columns.layout import ColumnOutput, Input
 from windrow.kernels.partials import add, clear, defined, lower, merge
 
 
 def run(
-    state: Any, scratch: Any, rows: Input, begin: int, end: int, range_: int, slide: int, out: Output
+    state: Any, scratch: Any, rows: Input, begin: int, end: int, range_: int, slide: int, out: ColumnOutput
 ) -> None:
     """Absorb the rows from ``begin``, where a slice begins, to ``end``; put every window that ends there into
     its place. ``scratch`` has 2 slots.
@@ -54,7 +54,7 @@ def run(
         ordinal += 1
 
 
-def emit(parts: Any, i: int, window: int, out: Output) -> None:
+def emit(parts: Any, i: int, window: int, out: ColumnOutput) -> None:
     """Lower the partial of a window into its place in the output, unless the output has none for it."""
     if window < len(out.values):
         out.ok[window] = defined(parts, i)

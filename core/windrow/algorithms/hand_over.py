@@ -14,7 +14,7 @@ from typing import Any
 from windrow.algorithms import mailbox
 from windrow.algorithms.base import HEAD, TAIL, fill_lcs, run
 from windrow.algorithms.sba import CHUNK, FIRST, LAST, LCS_BEGIN, LCS_END, MIDDLE
-from windrow.kernels.columns.layout import Input, Output
+from windrow.kernels.columns.layout import ColumnOutput, Input
 
 ORDERED, TAKEN, CLOSED, FROM, TO, DONE, WORDS = 0, 1, 2, 3, 5, 7, 9
 """How many orders were given, how many were taken, and whether the worker shall end; then, for two orders at a
@@ -22,7 +22,7 @@ time, where the chunk begins and ends, and the order's number once it is done.""
 
 
 def run_with_worker(
-    state: Any, mail: Any, scratch: Any, rows: Input, end: int, range_: int, slide: int, out: Output
+    state: Any, mail: Any, scratch: Any, rows: Input, end: int, range_: int, slide: int, out: ColumnOutput
 ) -> None:
     """All rows up to ``end``; each chunk that the kernels leave without its lcs is ordered."""
     meta, saa = state[0], state[1]

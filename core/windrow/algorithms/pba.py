@@ -16,7 +16,7 @@ from windrow.aggregates.algebra import Aggregate, Monoid, Partial
 from windrow.algorithms import hand_over, sba
 from windrow.algorithms.base import HEAD, driven, out_rows, specialised
 from windrow.algorithms.sba import FIRST, INLINE, LCS_BEGIN, LCS_END, MIDDLE, SBA
-from windrow.kernels.columns.layout import Input, Output
+from windrow.kernels.columns.layout import ColumnOutput, Input
 from windrow.kernels.partials import Parts, allocate, slots
 from windrow.kernels.specialise import specialise
 
@@ -115,21 +115,21 @@ class PBA(SBA):
         if job is not None:
             job.result()
 
-    def run_over(self, rows: Input, range_: int, slide: int, out: Output) -> None:
+    def run_over(self, rows: Input, range_: int, slide: int, out: ColumnOutput) -> None:
         if not self.compiled or self.chunk < max(self.small_chunk, 2) or range_ // slide <= self.chunk:
             self._state[0][INLINE] = 1
             super().run_over(rows, range_, slide, out)
             return
         kernel, mail = _handing_over(self.monoid), np.zeros(hand_over.WORDS, dtype=np.int64)
         scratch, end = allocate(self.monoid, 2), out_rows(len(out.values), range_, slide)
-        worker = Worker(kernel.serve, self._state[1], mail)
+        worker = MailboxWorker(kernel.serve, self._state[1], mail)
         try:
             kernel.run_with_worker(self._state, mail, scratch, rows, end, range_, slide, out)
         finally:
             worker.dismiss()
 
 
-class Worker:
+class MailboxWorker:
     """A thread that serves one mailbox, until it is dismissed."""
 
     def __init__(self, serve: Any, saa: Parts, mail: Any) -> None:

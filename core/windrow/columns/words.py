@@ -35,7 +35,7 @@ LEAST, LARGEST = np.int64(-(1 << 63)), np.int64((1 << 63) - 1)
 EVERY_WORD = np.zeros(0, dtype=np.int64)
 
 
-class Rows(NamedTuple):
+class WordRows(NamedTuple):
     """Rows of words: ``begins`` says where each begins, and where the last one ends; empty if all are equally long."""
 
     words: Words
@@ -79,14 +79,14 @@ class Layout:
         self._kernels: SimpleNamespace = specialise(kernels_of_keys, {}, compiled=compiled)
         self._ends = np.cumsum(self.columns).tolist()
 
-    def rows(self, arrays: Sequence[pa.Array]) -> Rows:
+    def rows(self, arrays: Sequence[pa.Array]) -> WordRows:
         """The rows of some columns, each one array of values as :func:`flat` gives it."""
         count = len(arrays[0])
         if self.width:
             matrix = np.empty((count, self.width), dtype=np.int64)
             for array, end, words in zip(arrays, self._ends, self.columns.tolist(), strict=True):
                 _write(array, matrix[:, end - words : end])
-            return Rows(matrix.reshape(-1), EVERY_WORD, count)
+            return WordRows(matrix.reshape(-1), EVERY_WORD, count)
         texts = {n: _bytes_of(array) for n, array in enumerate(arrays) if not self.columns[n]}
         lengths = np.full(count, int(self.columns.sum()), dtype=np.int64)
         for _, offsets, valid in texts.values():
@@ -104,7 +104,7 @@ class Layout:
             for position in range(values.shape[1]):
                 words[places + position] = values[:, position]
             places += values.shape[1]
-        return Rows(words, begins, count)
+        return WordRows(words, begins, count)
 
     def values(self, column: int, words: Words, begins: Words) -> Any:
         """The physical values of a column of numbers, in rows that begin there."""

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from windrow.errors import CorruptSnapshot, PipelineError, StoreError
 from windrow.pipelines.changes import Id
 from windrow.pipelines.chunks import Chunk, Ints, fitted, in_order, order, whole
-from windrow.pipelines.emissions import Block, Emissions
-from windrow.pipelines.execution import Execution, Runner
-from windrow.pipelines.plan import Plan
+from windrow.pipelines.emissions import Emissions, UpdateColumns
+from windrow.pipelines.execution import CompositeRunner, Execution
+from windrow.pipelines.plan import CompositePlan
 from windrow.pipelines.streams import Source
 from windrow.pipelines.values import checked
 
@@ -39,10 +39,10 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Ran:
+class PieceRun:
     """What running a composite over a piece came to."""
 
-    runner: Runner
+    runner: CompositeRunner
     made: Made
     filtered: int
     streams: pa.Array
@@ -137,7 +137,7 @@ class Backlog:
             begin = end
         return Id(int(ts[-1]), int(sequence[-1]))
 
-    def _end(self, windowed: Sequence[Plan], ts: Ints, begin: int) -> int:
+    def _end(self, windowed: Sequence[CompositePlan], ts: Ints, begin: int) -> int:
         """Where a piece ends: before the first update at which a window may be due."""
         dues = [self.execution.due] if self.execution.due is not None else []
         dues += [self.execution.window(plan).earliest_end(int(ts[begin])) for plan in windowed]
@@ -179,7 +179,7 @@ class Backlog:
     ) -> bool:
         """Run one piece. If something in it fails, nothing has happened, and it has to run row by row."""
         made = {name: each for name, each in inputs.items() if len(each.event)}
-        results: list[Ran] = []
+        results: list[PieceRun] = []
         try:
             for name in affected:
                 ran = self._composite(self.execution.runner(name), made)
@@ -202,7 +202,7 @@ class Backlog:
                 self.execution.schedule(name, window)
         return True
 
-    def _composite(self, runner: Runner, made: dict[str, Made]) -> Ran | None:
+    def _composite(self, runner: CompositeRunner, made: dict[str, Made]) -> PieceRun | None:
         plan, rank = runner.plan, self.execution.graph.rank
         triggers = sorted(
             (n for n in plan.inputs if n in runner.open and n in made), key=lambda n: (rank[n], n)
@@ -242,10 +242,10 @@ class Backlog:
             if plan.query is not None
             else pa.array([], pa.string())
         )
-        return Ran(runner, Made(events[kept], values), int(len(events) - kept.sum()), streams, current)
+        return PieceRun(runner, Made(events[kept], values), int(len(events) - kept.sum()), streams, current)
 
     def _as_of(
-        self, runner: Runner, name: str, channel: str, made: dict[str, Made], events: Ints
+        self, runner: CompositeRunner, name: str, channel: str, made: dict[str, Made], events: Ints
     ) -> pa.Array:
         """The channel of a stream at each event: its newest value up to then."""
         graph = self.execution.graph
@@ -261,7 +261,12 @@ class Backlog:
         return column.take(pa.array(place))
 
     def _as_of_members(
-        self, runner: Runner, chosen: Sequence[str | None], channel: str, made: dict[str, Made], events: Ints
+        self,
+        runner: CompositeRunner,
+        chosen: Sequence[str | None],
+        channel: str,
+        made: dict[str, Made],
+        events: Ints,
     ) -> pa.Array:
         """The channel of whichever stream of an input had an update last."""
         found: Any = None
@@ -278,7 +283,7 @@ class Backlog:
         self,
         inputs: dict[str, Made],
         made: dict[str, Made],
-        results: Sequence[Ran],
+        results: Sequence[PieceRun],
         ts: Ints,
         sequence: Ints,
         triggers: Sequence[str],
@@ -309,7 +314,9 @@ class Backlog:
             )
             execution.dirty.add(name)
             blocks.append(
-                Block(name, graph.rank[name], event, ts[event], sequence[event], each.values, triggers)
+                UpdateColumns(
+                    name, graph.rank[name], event, ts[event], sequence[event], each.values, triggers
+                )
             )
             for _, other, is_open in execution.edges(name):
                 if not is_open:
@@ -327,7 +334,7 @@ def _last_trigger(triggers: Sequence[str], made: dict[str, Made], events: Ints) 
 
 
 def _latest_member(
-    runner: Runner, alias: str, triggers: Sequence[str], made: dict[str, Made], events: Ints
+    runner: CompositeRunner, alias: str, triggers: Sequence[str], made: dict[str, Made], events: Ints
 ) -> list[str | None]:
     """Which stream of an input had an update last, at each event."""
     found = np.full(len(events), -1)
@@ -341,6 +348,6 @@ def _latest_member(
     return chosen
 
 
-def _window_rows(ran: Ran, ts: Ints) -> pa.Table:
+def _window_rows(ran: PieceRun, ts: Ints) -> pa.Table:
     times = pa.array(ts[ran.made.event], pa.int64())
     return pa.Table.from_arrays([times, ran.streams, *ran.made.values.columns], schema=ran.runner.plan.schema)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from windrow.pipelines.changes import Id
 from windrow.pipelines.state import encode
 
-__all__ = ["REPORTS", "UPDATES", "Block", "Emissions", "Report", "Update", "reports_to_table"]
+__all__ = ["REPORTS", "UPDATES", "Emissions", "Report", "Update", "UpdateColumns", "reports_to_table"]
 
 UPDATES = pa.schema(
     [("stream", pa.string()), ("ts", pa.int64()), ("sequence", pa.int64()), ("values", pa.string())]
@@ -61,7 +61,7 @@ class Report(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Block:
+class UpdateColumns:
     """Many updates of one stream, as columns."""
 
     stream: str
@@ -87,16 +87,16 @@ class Emissions:
     """Emitted updates in order. Blocks of columns are turned into rows only if somebody asks."""
 
     def __init__(self) -> None:
-        self.parts: list[list[Update] | list[Block]] = []
+        self.parts: list[list[Update] | list[UpdateColumns]] = []
         self.count = 0
 
     def add(self, stream: str, at: Id, values: tuple[Any, ...], channels: tuple[str, ...]) -> None:
-        if not self.parts or (self.parts[-1] and isinstance(self.parts[-1][0], Block)):
+        if not self.parts or (self.parts[-1] and isinstance(self.parts[-1][0], UpdateColumns)):
             self.parts.append([])
         self.parts[-1].append(Update(stream, at, values, channels))  # type: ignore[arg-type]
         self.count += 1
 
-    def add_blocks(self, blocks: list[Block]) -> None:
+    def add_blocks(self, blocks: list[UpdateColumns]) -> None:
         """The updates of one backlog."""
         self.parts.append(blocks)
         self.count += sum(len(block.ts) for block in blocks)
@@ -107,7 +107,7 @@ class Emissions:
 
     def __iter__(self) -> Iterator[Update]:
         for part in self.parts:
-            if part and isinstance(part[0], Block):
+            if part and isinstance(part[0], UpdateColumns):
                 yield from _merged(part)
             else:
                 yield from part  # type: ignore[misc]
@@ -131,7 +131,7 @@ class Emissions:
         return [update for update in self if update.stream == stream]
 
 
-def _merged(blocks: list[Block]) -> Iterator[Update]:
+def _merged(blocks: list[UpdateColumns]) -> Iterator[Update]:
     keyed = [
         ((event, block.rank, block.stream), row)
         for block in blocks

@@ -29,7 +29,7 @@ from windrow.pipelines.quotas import Quotas
 from windrow.pipelines.runtime import Runtime
 from windrow.storage.pages import Pages
 
-__all__ = ["OUTPUT", "ROWS", "Options", "Settings", "change_rows", "feed", "update_rows"]
+__all__ = ["OUTPUT", "ROWS", "RuntimeOptions", "Settings", "change_rows", "feed", "update_rows"]
 
 ROWS = pa.schema(
     [
@@ -58,7 +58,7 @@ OUTPUT = pa.schema(
 its updates to, if it named one."""
 
 
-class Options(TypedDict, total=False):
+class RuntimeOptions(TypedDict, total=False):
     """What an adapter takes besides its own options: those of :class:`~windrow.pipelines.runtime.Runtime`."""
 
     order: Literal["event", "arrival"]
@@ -81,7 +81,7 @@ class Settings:
     late: Literal["refuse", "now"] = "refuse"
 
     @classmethod
-    def of(cls, options: Options) -> Settings:
+    def of(cls, options: RuntimeOptions) -> Settings:
         """The settings in the options of an adapter; wrong ones are refused here, before a job starts."""
         given: dict[str, Any] = {**options, "sinks": tuple(options.get("sinks", ()))}
         made = cls(**given)

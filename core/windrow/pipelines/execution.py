@@ -17,11 +17,11 @@ from windrow.errors import CorruptSnapshot, StoreError
 from windrow.pipelines.changes import Id
 from windrow.pipelines.emissions import Emissions, Report
 from windrow.pipelines.graph import Graph
-from windrow.pipelines.plan import Plan
+from windrow.pipelines.plan import CompositePlan
 from windrow.pipelines.state import StreamState, Values
 from windrow.pipelines.windowing import WindowedStream
 
-__all__ = ["Execution", "Runner"]
+__all__ = ["CompositeRunner", "Execution"]
 
 FIRST = -1
 """The place in the heap of a composite that runs at its first changed input."""
@@ -29,10 +29,10 @@ TICK = -(1 << 62)
 """Windows that end at a time come before all updates of that time: their sequences are smaller."""
 
 
-class Runner:
+class CompositeRunner:
     """A composite with the states of its inputs at hand. Made anew when the graph changes."""
 
-    def __init__(self, plan: Plan, graph: Graph, states: Callable[[str], StreamState]) -> None:
+    def __init__(self, plan: CompositePlan, graph: Graph, states: Callable[[str], StreamState]) -> None:
         name = plan.stream.name
         self.name, self.plan, self.states, self.state = name, plan, states, states(name)
         self.keep = plan.stream.history
@@ -93,7 +93,7 @@ class Execution:
         self,
         graph: Graph,
         states: Callable[[str], StreamState],
-        open_window: Callable[[Plan], WindowedStream],
+        open_window: Callable[[CompositePlan], WindowedStream],
         *,
         arrival: bool,
     ) -> None:
@@ -106,7 +106,7 @@ class Execution:
         self.reached = -(1 << 62)
         """The largest event time so far, or the watermark."""
         self._due: list[tuple[int, int, str]] = []
-        self._runners: dict[str, Runner] = {}
+        self._runners: dict[str, CompositeRunner] = {}
         self._edges: dict[str, tuple[tuple[int, str, bool], ...]] = {}
 
     def resume(self, reached: int, ticks: int) -> None:
@@ -122,10 +122,10 @@ class Execution:
         self._runners.clear()
         self._edges.clear()
 
-    def runner(self, name: str) -> Runner:
+    def runner(self, name: str) -> CompositeRunner:
         found = self._runners.get(name)
         if found is None:
-            found = self._runners[name] = Runner(self.graph.plans[name], self.graph, self.states)
+            found = self._runners[name] = CompositeRunner(self.graph.plans[name], self.graph, self.states)
         return found
 
     def edges(self, name: str) -> tuple[tuple[int, str, bool], ...]:
@@ -192,7 +192,7 @@ class Execution:
                 pending[other] = [name]
                 heappush(heap, (place, other))
 
-    def _run(self, runner: Runner, triggers: Sequence[str], at: Id) -> tuple[Id, Values] | None:
+    def _run(self, runner: CompositeRunner, triggers: Sequence[str], at: Id) -> tuple[Id, Values] | None:
         """Run one composite; what it emits, if anything."""
         name, state = runner.name, runner.state
         self.dirty.add(name)
@@ -227,7 +227,9 @@ class Execution:
             return None
         return None if values is None else (output, values)
 
-    def _windowed(self, runner: Runner, values: Values, triggers: Sequence[str], at: Id) -> Values | None:
+    def _windowed(
+        self, runner: CompositeRunner, values: Values, triggers: Sequence[str], at: Id
+    ) -> Values | None:
         plan, state = runner.plan, runner.state
         window = self.window(plan)
         if plan.per_update:
@@ -247,7 +249,7 @@ class Execution:
         self.schedule(runner.name, window)
         return None
 
-    def _latest(self, runner: Runner, at: Id) -> Values:
+    def _latest(self, runner: CompositeRunner, at: Id) -> Values:
         """Aggregates over the latest update of every member that is not too old."""
         plan, expire = runner.plan, runner.plan.expire
         rows = []
@@ -273,7 +275,7 @@ class Execution:
 
     # Windows.
 
-    def window(self, plan: Plan) -> WindowedStream:
+    def window(self, plan: CompositePlan) -> WindowedStream:
         name = plan.stream.name
         found = self.windows.get(name)
         if found is None:
@@ -331,7 +333,7 @@ class Execution:
         plan = self.graph.plans[name]
         own = self.states(name)
         past = {other: StreamState() for other in plan.inputs if other != name}
-        runner = Runner(plan, self.graph, lambda other: past.get(other, own))
+        runner = CompositeRunner(plan, self.graph, lambda other: past.get(other, own))
         rows = [
             (at, other, values)
             for other in past
@@ -354,7 +356,7 @@ class Execution:
         if plan.query is not None and not plan.per_update:
             self._replay_windows(runner, self.reached, out)
 
-    def _replay_windows(self, runner: Runner, watermark: int, out: Emissions) -> None:
+    def _replay_windows(self, runner: CompositeRunner, watermark: int, out: Emissions) -> None:
         window = self.window(runner.plan)
         while window.due is not None and window.due <= watermark:
             for end, row in window.advance(window.due):

@@ -17,7 +17,7 @@ from windrow.errors import PermissionDenied, PipelineError, WindrowError
 from windrow.expressions import Registered
 from windrow.imports import Allow
 from windrow.pipelines.changes import RIGHTS, Change
-from windrow.pipelines.plan import Channels, Plan, plan
+from windrow.pipelines.plan import Channels, CompositePlan, plan
 from windrow.pipelines.quotas import Quotas
 from windrow.pipelines.ranks import ranks
 from windrow.pipelines.streams import TYPES, Composite, Matching, Source, Stream, owner_of, stream_from_dict
@@ -43,7 +43,7 @@ class Graph:
     allow: Allow = ()
     streams: dict[str, Stream] = field(default_factory=dict)
     """By name, in the order in which they were first put."""
-    plans: dict[str, Plan] = field(default_factory=dict)
+    plans: dict[str, CompositePlan] = field(default_factory=dict)
     """Of the composites."""
     rank: dict[str, int] = field(default_factory=dict)
     granted: dict[str, dict[str, set[str]]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Graph:
             raise PipelineError(
                 f"{name!r} is a {before.kind}; drop it before you put a {stream.kind} of that name"
             )
-        plans: dict[str, Plan] = {}
+        plans: dict[str, CompositePlan] = {}
         if isinstance(stream, Composite):
             plans[name] = self._planned(stream, {})
         kinds: Channels = (
@@ -143,7 +143,7 @@ class Graph:
         if stream.name not in self.streams and self.owned.get(stream.owner, 0) >= self.quotas.streams:
             raise PipelineError(f"{stream.owner!r} has {self.quotas.streams} streams, which is the most here")
 
-    def _planned(self, stream: Composite, overlay: Mapping[str, Channels]) -> Plan:
+    def _planned(self, stream: Composite, overlay: Mapping[str, Channels]) -> CompositePlan:
         members: dict[str, tuple[str, ...]] = {}
         for alias, given in stream.inputs.items():
             if isinstance(given, Matching):
@@ -187,7 +187,7 @@ class Graph:
         wanted = {c.split(".", 1)[1]: TYPES[k] for c, k in stream.types.items() if c.startswith(f"{alias}.")}
         return all(channels.get(channel) == kind for channel, kind in wanted.items())
 
-    def _replan(self, name: str, plans: dict[str, Plan], overlay: dict[str, Channels]) -> None:
+    def _replan(self, name: str, plans: dict[str, CompositePlan], overlay: dict[str, Channels]) -> None:
         """Plan anew what depends on a stream whose channels change; if something does not fit, refuse."""
         for dependant in list(self.subscribers.get(name, ())):
             stream = self.streams[dependant]
@@ -203,7 +203,11 @@ class Graph:
                 self._replan(dependant, plans, overlay)
 
     def _enlist(
-        self, stream: Stream, before: Stream | None, plans: dict[str, Plan], overlay: dict[str, Channels]
+        self,
+        stream: Stream,
+        before: Stream | None,
+        plans: dict[str, CompositePlan],
+        overlay: dict[str, Channels],
     ) -> None:
         """Plan anew the composites whose matching(…) now takes this stream, or no longer does."""
         if before is not None and before.labels == stream.labels and before.read == stream.read:
@@ -233,7 +237,7 @@ class Graph:
         given: Matching,
         stream: Stream,
         overlay: Mapping[str, Channels],
-        current: Plan,
+        current: CompositePlan,
     ) -> bool:
         if not given.fits(stream.labels):
             return False
@@ -248,7 +252,7 @@ class Graph:
             channels.get(channel) == known.get((a, channel)) for a, channel in current.reads if a == alias
         )
 
-    def _store(self, stream: Stream, before: Stream | None, plans: Mapping[str, Plan]) -> None:
+    def _store(self, stream: Stream, before: Stream | None, plans: Mapping[str, CompositePlan]) -> None:
         name = stream.name
         if before is None:
             self.owned[stream.owner] = self.owned.get(stream.owner, 0) + 1
@@ -265,7 +269,7 @@ class Graph:
         self._adopt(plans)
         self._rank(name, before is None, set(plans))
 
-    def _adopt(self, plans: Mapping[str, Plan]) -> None:
+    def _adopt(self, plans: Mapping[str, CompositePlan]) -> None:
         for each, found in plans.items():
             for other in self.plans[each].inputs if each in self.plans else ():
                 self.subscribers.get(other, {}).pop(each, None)
@@ -333,7 +337,7 @@ class Graph:
                 members = {
                     alias: tuple(n for n in names if n != name) for alias, names in old.members.items()
                 }
-                self.plans[selector] = Plan(
+                self.plans[selector] = CompositePlan(
                     old.stream, members, old.reads, old.steps, old.where, old.row_channels, old.channels,
                     old.query, old.monoids,
                 )  # fmt: skip
@@ -352,7 +356,7 @@ class Graph:
         people = self.granted.setdefault(name, {}).setdefault(right, set())
         people.add(to) if change.operation == "grant" else people.discard(to)
         if change.operation == "grant":  # a matching(…) may now take it
-            plans: dict[str, Plan] = {}
+            plans: dict[str, CompositePlan] = {}
             self._enlist(self.streams[name], None, plans, {})
             self._adopt(plans)
             self.rank = self.ranked() if plans else self.rank
@@ -381,7 +385,7 @@ def computes(stream: Stream) -> dict[str, Any]:
     }
 
 
-def _kinds(current: Plan) -> dict[tuple[str, str], pa.DataType]:
+def _kinds(current: CompositePlan) -> dict[tuple[str, str], pa.DataType]:
     """The types of the (alias, channel) pairs that a plan reads."""
     found: dict[tuple[str, str], pa.DataType] = {}
     for typed in (*current.steps, *([current.where] if current.where else [])):
@@ -392,6 +396,6 @@ def _kinds(current: Plan) -> dict[tuple[str, str], pa.DataType]:
     return found
 
 
-def _types(plan: Plan) -> tuple[Channels, Channels]:
+def _types(plan: CompositePlan) -> tuple[Channels, Channels]:
     """The types of what a composite emits, and of what its windows hold."""
     return dict(plan.channels), dict(plan.row_channels)

@@ -18,7 +18,7 @@ from windrow.pipelines.streams import TYPES, Composite
 from windrow.query import Query
 from windrow.windows import CountWindow
 
-__all__ = ["ORDER", "Channels", "Plan", "plan"]
+__all__ = ["ORDER", "Channels", "CompositePlan", "plan"]
 
 Channels = Mapping[str, pa.DataType]
 Functions = Mapping[str, Registered]
@@ -27,7 +27,7 @@ ORDER = "order__"
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class CompositePlan:
     """What a composite does with an update."""
 
     stream: Composite
@@ -89,7 +89,7 @@ def plan(
     members: Mapping[str, tuple[str, ...]],
     channels_of: Callable[[str], Channels | None],
     functions: Functions,
-) -> Plan:
+) -> CompositePlan:
     """The plan of a composite over these members. What does not fit is an error that names the parameter."""
     known: dict[str, pa.DataType] = {}
     for alias, names in members.items():
@@ -118,7 +118,7 @@ def plan(
         monoids[name] = (aggregate.bind_dense([kinds[place] for place in places]), places)
     if monoids:
         emitted = {name: monoid.output for name, (monoid, _) in monoids.items()}
-    return Plan(stream, members, reads, tuple(steps), where, own, emitted, query, monoids)  # type: ignore[arg-type]
+    return CompositePlan(stream, members, reads, tuple(steps), where, own, emitted, query, monoids)  # type: ignore[arg-type]
 
 
 def _of_input(

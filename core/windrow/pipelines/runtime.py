@@ -38,7 +38,7 @@ from windrow.pipelines.emissions import Emissions, Report
 from windrow.pipelines.execution import Execution
 from windrow.pipelines.graph import Graph
 from windrow.pipelines.ledger import Ledger
-from windrow.pipelines.plan import Plan
+from windrow.pipelines.plan import CompositePlan
 from windrow.pipelines.quotas import Quotas
 from windrow.pipelines.rows import Event, changes_of, events_of, name_of
 from windrow.pipelines.state import StreamState, encode, read_page, write_page
@@ -291,7 +291,7 @@ class Runtime:
             if plan.query is not None and not plan.per_update and self.state(name).rows:
                 self._execution.window(plan)  # so that it is known when it is due
 
-    def _open_window(self, plan: Plan) -> WindowedStream:
+    def _open_window(self, plan: CompositePlan) -> WindowedStream:
         prefix = f"w/{self._ledger.generation(plan.stream.name)}/{plan.stream.name}/"
         return WindowedStream(plan, Shared(self.pages, prefix, self._put, self._gone))
 

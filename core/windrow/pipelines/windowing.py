@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from windrow.errors import TimeUnitWarning
 from windrow.operator import Operator
-from windrow.pipelines.plan import Plan
+from windrow.pipelines.plan import CompositePlan
 from windrow.storage.pages import Pages
 from windrow.windows import SessionWindow, TimeWindow
 
@@ -57,7 +57,7 @@ class Shared:
 class WindowedStream:
     """The windows of one composite."""
 
-    def __init__(self, plan: Plan, pages: Shared) -> None:
+    def __init__(self, plan: CompositePlan, pages: Shared) -> None:
         assert plan.query is not None
         self.plan, self.query, self.pages = plan, plan.query, pages
         self.operator = Operator.open(plan.query, plan.schema, pages)

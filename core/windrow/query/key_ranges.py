@@ -24,7 +24,7 @@ added: the position of that row among all rows of the key.
 >>> import numpy as np
 >>> import windrow as wr
 >>> query = wr.Query(window=wr.CountWindow(4, 2), aggregates={"n": wr.Count()})
->>> cells = Cells(first=np.array([0, 10, 20, 30]), last=np.array([9, 19, 29, 39]), rows=np.array([3, 3, 3, 3]))
+>>> cells = RowCounts(first=np.array([0, 10, 20, 30]), last=np.array([9, 19, 29, 39]), rows=np.array([3, 3, 3, 3]))
 >>> first, second = cut_key(query, cells, 2)
 >>> first.last                      # its last window ends with the sixth row
 19
@@ -49,10 +49,10 @@ from windrow.windows import CountWindow, SessionWindow, SlideByTime, SlideByTupl
 
 __all__ = [
     "WHOLE",
-    "Cells",
-    "Grid",
+    "CellGrid",
     "KeyRange",
     "Ranges",
+    "RowCounts",
     "SkippedRows",
     "coarse",
     "cut_key",
@@ -71,8 +71,8 @@ LEAST_RATIO = 4
 """How many times as many rows of their own as in their halos ranges have, if it is ours to choose how many there are."""
 
 
-class Cells(NamedTuple):
-    """The rows of a key, counted by time. Cells have rows, and are in order."""
+class RowCounts(NamedTuple):
+    """The rows of a key, counted in cells of time. Cells have rows, and are in order."""
 
     first: Ints
     """The earliest time in each cell."""
@@ -81,7 +81,7 @@ class Cells(NamedTuple):
     rows: Ints
 
 
-class Grid(NamedTuple):
+class CellGrid(NamedTuple):
     """Where cells begin: at ``origin + k · width``, in microseconds."""
 
     origin: int
@@ -114,25 +114,25 @@ def cuttable(query: Query) -> bool:
     return isinstance(query.window, CountWindow | SlideByTuple | SlideByTime | SessionWindow)
 
 
-def grids(query: Query, spans: Sequence[tuple[int, int]], ranges: int) -> list[Grid]:
+def grids(query: Query, spans: Sequence[tuple[int, int]], ranges: int) -> list[CellGrid]:
     """The cells in which to count, for each span between the earliest and the latest time of some rows.
 
     >>> import windrow as wr
     >>> query = wr.Query(window=wr.SlideByTime(3, "10us", "4us"), aggregates={"n": wr.Count()})
     >>> grids(query, [(5, 100_000)], ranges=2)
-    [Grid(origin=4, width=30)]
+    [CellGrid(origin=4, width=30)]
     """
     unit, offset = _unit(query)
     cells = max(CELLS if _gap(query) is None else GAP_CELLS, CELLS_A_RANGE * ranges)
     each = max(cells // max(len(spans), 1), CELLS_A_RANGE) * unit
     origins = [earliest - (earliest - offset) % unit for earliest, _ in spans]
     return [
-        Grid(origin, -(-(latest - origin + 1) // each) * unit)
+        CellGrid(origin, -(-(latest - origin + 1) // each) * unit)
         for origin, (_, latest) in zip(origins, spans, strict=True)
     ]
 
 
-def coarse(query: Query, cells: Cells, ranges: int) -> NDArray[np.bool_]:
+def coarse(query: Query, cells: RowCounts, ranges: int) -> NDArray[np.bool_]:
     """Which cells have so many rows that they should be counted again, in cells of their own.
 
     One row that is far from all others makes cells so wide that they do not tell the others apart.
@@ -144,7 +144,7 @@ def coarse(query: Query, cells: Cells, ranges: int) -> NDArray[np.bool_]:
     return found
 
 
-def cut_key(query: Query, cells: Cells, ranges: int, *, worth: bool = False) -> list[KeyRange]:
+def cut_key(query: Query, cells: RowCounts, ranges: int, *, worth: bool = False) -> list[KeyRange]:
     """Ranges with about equally many rows: as many as asked for, or fewer if there are not so many places to cut.
 
     With ``worth``, also fewer if the halos would be long: then a row is sent to not much more than one range.
@@ -235,7 +235,7 @@ def _gap(query: Query) -> int | None:
     return query.window.gap if isinstance(query.window, SessionWindow) else query.forget_after
 
 
-def _begins(query: Query, cells: Cells, before: Ints, ranges: int) -> Ints:
+def _begins(query: Query, cells: RowCounts, before: Ints, ranges: int) -> Ints:
     """The cells at which ranges begin: those nearest to equal shares of the rows."""
     places = np.arange(1, len(cells.rows))
     gap = _gap(query)
@@ -250,7 +250,7 @@ def _begins(query: Query, cells: Cells, before: Ints, ranges: int) -> Ints:
     return np.unique(np.append(0, nearest))
 
 
-def _ranges(query: Query, cells: Cells, before: Ints, begins: Ints) -> list[KeyRange]:
+def _ranges(query: Query, cells: RowCounts, before: Ints, begins: Ints) -> list[KeyRange]:
     found = []
     for which, begin in enumerate(begins.tolist()):
         needed = _first_needed(query, cells, before, begin)
@@ -268,7 +268,7 @@ def _ranges(query: Query, cells: Cells, before: Ints, begins: Ints) -> list[KeyR
     return found
 
 
-def _first_needed(query: Query, cells: Cells, before: Ints, begin: int) -> int:
+def _first_needed(query: Query, cells: RowCounts, before: Ints, begin: int) -> int:
     """The position of the first row that a range needs, if its own rows begin with a cell."""
     window: Any = query.window
     own = int(before[begin])

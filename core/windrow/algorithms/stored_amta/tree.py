@@ -17,7 +17,7 @@ from windrow.algorithms.stored_amta.levels import Levels
 from windrow.algorithms.stored_amta.nodes import check_header
 from windrow.columns.encoding import decode, encode
 from windrow.errors import CorruptSnapshot, FingerprintMismatch, StoreError, WindowError
-from windrow.kernels.columns.layout import Output
+from windrow.kernels.columns.layout import ColumnOutput
 from windrow.kernels.partials import allocate
 from windrow.storage import snapshot
 from windrow.storage.pages import Pages
@@ -165,7 +165,7 @@ class StoredAMTA(Levels):
         self.evict(count)
         return count
 
-    def slide(self, columns: tuple[Any, ...], range_: int, out: Output) -> None:
+    def slide(self, columns: tuple[Any, ...], range_: int, out: ColumnOutput) -> None:
         """Insert rows, one by one; when the window has ``range_`` partials, the oldest leaves before each.
 
         Result r goes to ``out.values[r]``, and ``out.ok[r]`` says whether it is one: there is none before the window is full.

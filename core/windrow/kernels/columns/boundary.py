@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from windrow.kernels.columns.layout import Chunks, Input, Output, Segments
+from windrow.kernels.columns.layout import Chunks, ColumnOutput, Input, RowSegments
 from windrow.kernels.columns.lifted import emit, join, nothing, row
 from windrow.kernels.partials import add, clear, defined, load, lower, merge, store
 
@@ -48,7 +48,9 @@ WINDOW: Any = np.int64(2)
 """Slots, as numbers that are no literals: for each literal, numba would compile what is called with it anew."""
 
 
-def fused(rows: Input, segments: Segments, chunks: Chunks, out: Output, range_: int, slide: int) -> None:
+def fused(
+    rows: Input, segments: RowSegments, chunks: Chunks, out: ColumnOutput, range_: int, slide: int
+) -> None:
     """All windows, partials in registers. ``chunks`` has room for range // slide partials each."""
     offsets, places = segments.offsets, segments.places
     for segment in range(len(offsets) - 1):
@@ -62,7 +64,7 @@ def fused(rows: Input, segments: Segments, chunks: Chunks, out: Output, range_: 
 
 
 def by_row(
-    rows: Input, begin: Any, windows: Any, chunks: Chunks, out: Output, place: Any, chunk: Any
+    rows: Input, begin: Any, windows: Any, chunks: Chunks, out: ColumnOutput, place: Any, chunk: Any
 ) -> None:
     """Windows that slide by one row: the two passes over a chunk are one loop of two independent chains."""
     lcs, after = chunks.lcs, chunks.after
@@ -94,7 +96,14 @@ def by_row(
 
 
 def by_slice(
-    rows: Input, begin: Any, windows: Any, chunks: Chunks, out: Output, place: Any, range_: Any, slide: Any
+    rows: Input,
+    begin: Any,
+    windows: Any,
+    chunks: Chunks,
+    out: ColumnOutput,
+    place: Any,
+    range_: Any,
+    slide: Any,
 ) -> None:
     """Windows that slide by several rows."""
     lcs, after = chunks.lcs, chunks.after
@@ -139,7 +148,13 @@ def suffixes(parts: Any, count: Any) -> None:
 
 
 def in_place(
-    rows: Input, segments: Segments, chunks: Chunks, scratch: Any, out: Output, range_: int, slide: int
+    rows: Input,
+    segments: RowSegments,
+    chunks: Chunks,
+    scratch: Any,
+    out: ColumnOutput,
+    range_: int,
+    slide: int,
 ) -> None:
     """All windows, partials in slots. ``chunks`` has room for range // slide partials each, ``scratch`` for 3.
 

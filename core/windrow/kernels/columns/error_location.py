@@ -11,7 +11,7 @@ import numpy as np
 
 from windrow.aggregates.algebra import Monoid
 from windrow.errors import AggregateError
-from windrow.kernels.columns.layout import Input, Output, Segments
+from windrow.kernels.columns.layout import ColumnOutput, Input, RowSegments
 from windrow.kernels.columns.runner import Runner
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +22,7 @@ BUDGET = 200_000
 
 
 def blamed(
-    monoid: Monoid, rows: Input, segments: Segments, range_: int, slide: int, cause: Exception
+    monoid: Monoid, rows: Input, segments: RowSegments, range_: int, slide: int, cause: Exception
 ) -> AggregateError:
     """The error that names the aggregate, its function, its arguments, and the element."""
     position = _Position()
@@ -37,7 +37,7 @@ def blamed(
     )
     rows = rows._replace(columns=tuple(_Watched(column, position) for column in rows.columns))
     count = segments.places[-1]
-    out = Output(np.empty(count, dtype=object), np.ones(count, dtype=np.bool_))
+    out = ColumnOutput(np.empty(count, dtype=object), np.ones(count, dtype=np.bool_))
     try:
         Runner(watched, len(rows.valid) > 0, compiled=False).run(rows, segments, out, range_, slide)
     except AggregateError as found:
@@ -48,7 +48,7 @@ def blamed(
 
 
 def _nearest(
-    monoid: Monoid, rows: Input, segments: Segments, range_: int, slide: int, near: int
+    monoid: Monoid, rows: Input, segments: RowSegments, range_: int, slide: int, near: int
 ) -> AggregateError | None:
     """The kernel had read the row ``near``: fold the windows around it, one by one, until one raises."""
     offsets, places = segments.offsets, segments.places

@@ -13,14 +13,14 @@ class Input(NamedTuple):
     valid: Any  #: per row, whether no input is null; empty if there are no nulls at all
 
 
-class Segments(NamedTuple):
+class RowSegments(NamedTuple):
     """Stretches of rows that no window crosses, such as one per key."""
 
     offsets: Any  #: segment s is the rows offsets[s] … offsets[s + 1] - 1
     places: Any  #: the results of segment s go to places[s] … places[s + 1] - 1
 
 
-class Output(NamedTuple):
+class ColumnOutput(NamedTuple):
     """The results of windows."""
 
     values: Any

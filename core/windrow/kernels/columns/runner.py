@@ -19,14 +19,14 @@ from windrow.aggregates.extremes import Max, Min
 from windrow.columns.arrow import physical_dtype
 from windrow.kernels.columns import boundary
 from windrow.kernels.columns import simd_minmax as extremes
-from windrow.kernels.columns.layout import Chunks, Input, Output, Segments
+from windrow.kernels.columns.layout import Chunks, ColumnOutput, Input, RowSegments
 from windrow.kernels.columns.lifted import fusible, row_slots
 from windrow.kernels.partials import allocate, slots
 from windrow.kernels.specialise import specialise
 
 Array = np.ndarray[Any, Any]
 ALL_VALID: Array = np.empty(0, dtype=np.bool_)
-"""For :class:`Input` without nulls, and for :class:`Output` of which no result can be null."""
+"""For :class:`Input` without nulls, and for :class:`ColumnOutput` of which no result can be null."""
 
 
 class Runner:
@@ -49,7 +49,7 @@ class Runner:
         """Does it say which results are null?"""
         return not self.fused or self.monoid.defined is not None
 
-    def run(self, rows: Input, segments: Segments, out: Output, range_: int, slide: int) -> None:
+    def run(self, rows: Input, segments: RowSegments, out: ColumnOutput, range_: int, slide: int) -> None:
         """Every window of every segment into its place of the output."""
         columns = rows.columns
         if self.vectors is not None and slide == 1 and columns[0].flags.c_contiguous:

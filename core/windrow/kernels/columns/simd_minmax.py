@@ -27,7 +27,7 @@ from typing import Any
 import numba.core.cgutils
 import numba.extending
 
-from windrow.kernels.columns.layout import Segments
+from windrow.kernels.columns.layout import RowSegments
 from windrow.kernels.columns.lifted import join, nothing
 from windrow.kernels.columns.vectors import Vectors
 
@@ -66,7 +66,7 @@ def pieces_of(chunk: int) -> int:
     return max(1, chunk // PIECE)
 
 
-def run(values: Any, segments: Segments, scratch: Any, out: Any, range_: int) -> None:
+def run(values: Any, segments: RowSegments, scratch: Any, out: Any, range_: int) -> None:
     """All windows that slide by one row. ``scratch`` is of :func:`slots_needed`."""
     offsets, places = segments.offsets, segments.places
     for segment in range(len(offsets) - 1):

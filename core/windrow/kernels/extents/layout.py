@@ -13,7 +13,7 @@ USED, HELD, LO, HI, SORTED, ORDER, COUNTS, HIGHS, KEYS, FINGERS = range(10)
 its rows; then where the regions begin, see there."""
 
 
-class Extents(NamedTuple):
+class KeyExtents(NamedTuple):
     """Windows over the rows of one key. Window w has the rows ``lo[w]`` to ``hi[w] - 1``, which are none if that is
     before ``lo[w]``.
     """

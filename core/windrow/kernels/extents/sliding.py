@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.kernels.extents import linked_rows, order_statistic
-from windrow.kernels.extents.layout import HI, LO, Extents, SortedRows
+from windrow.kernels.extents.layout import HI, LO, KeyExtents, SortedRows
 from windrow.kernels.extents.linked_rows import LinkedRows
 from windrow.kernels.extents.linked_rows import linked_rows as make_linked_rows
 from windrow.kernels.extents.ordering import ordering, word_dtype, words_of
@@ -57,12 +57,12 @@ class _Carried:
         """The next call has other rows."""
         clear(self.rows.state)
 
-    def extents(self, values: Array, valid: Array | None, lo: Array, hi: Array, most: int) -> Extents:
+    def extents(self, values: Array, valid: Array | None, lo: Array, hi: Array, most: int) -> KeyExtents:
         """What a kernel reads; afterwards there is room for windows of ``most`` rows."""
         if most > self.room:
             self.room = most + most // 2
             self.rows = sorted_rows(self.room, self.fingers)
-        return Extents(words_of(values, self.word), ALL_VALID if valid is None else valid, lo, hi)
+        return KeyExtents(words_of(values, self.word), ALL_VALID if valid is None else valid, lo, hi)
 
 
 class SlidingQuantiles:
