@@ -228,6 +228,19 @@ def test_a_function_that_raises_names_aggregate_key_and_window() -> None:
             wr.aggregate(table, whole, workers=workers)
 
 
+def test_a_function_sees_no_row_of_another_window() -> None:
+    def change(y: Any) -> float:
+        return float(y[2] - y[0])
+
+    rows = {"ts": [0, 100, 101, 102], "y": [1.0, 10.0, 20.0, 30.0]}
+    whole = wr.Query(window=wr.TimeWindow(50), aggregates={"f": wr.Apply(change, "y")})
+    for compiled in (True, False):
+        operator = wr.Operator(whole, compiled=compiled)
+        operator.process(rows)
+        with pytest.raises(errors.AggregateError, match=r"raised IndexError for the window from 0 to 50"):
+            operator.flush()
+
+
 def test_views_are_read_only() -> None:
     def writes(y: Any) -> float:
         y[0] = 0

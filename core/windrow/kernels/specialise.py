@@ -202,8 +202,13 @@ def _deep_jit(function: Any, done: dict[int, Any], options: Mapping[str, Any], w
     globals_["__name__"] = __name__  # what is cached names a module that every process can import
     copy = FunctionType(function.__code__, globals_, function.__name__, function.__defaults__, cells)
     copy.__qualname__ = f"{function.__name__}_{which}"
-    done[id(function)] = numba.njit(copy, **options)
+    # In a function of the user, an index outside of an array is an IndexError, as in Python.
+    done[id(function)] = numba.njit(copy, boundscheck=not _is_ours(function), **options)
     return done[id(function)]
+
+
+def _is_ours(function: FunctionType) -> bool:
+    return str(function.__globals__.get("__name__")).partition(".")[0] == "windrow"
 
 
 def fingerprint(*things: Any) -> str:

@@ -122,8 +122,8 @@ def _function(head: str, *lines: str) -> str:
 
 
 def _compiled(function: Callable[..., bool]) -> Any:
-    """The function for compiled code to call. A division by zero is an error, as it is in Python."""
-    return numba.njit(function, error_model="python", nogil=True)
+    """The function for compiled code to call. A division by zero and a wrong index are errors, as they are in Python."""
+    return numba.njit(function, error_model="python", nogil=True, boundscheck=True)
 
 
 def _always(window: Any) -> bool:
