@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import windrow as wr
 from windrow.cli import main
+from windrow.columns import text
 from windrow.errors import QueryError
 from windrow.kernels.compiling import telling
 
@@ -41,6 +42,16 @@ def test_what_comes_in_goes_out(name: str) -> None:
     expected = wr.aggregate(ROWS, QUERY)
     assert wr.aggregate(make(), QUERY).cast(expected.schema).equals(expected)
     assert isinstance(wr.aggregate(make(), QUERY, to="same"), kind)
+
+
+def test_text_of_polars_is_read_where_arrow_cannot_cast_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "casts_views", lambda: False)
+    expected, frame = wr.aggregate(ROWS, QUERY), pl.from_arrow(ROWS)
+    assert text.castable(frame).schema.field("k").type == pa.large_string()
+    operator = wr.Operator(QUERY)
+    operator.process(frame)
+    for found in (wr.aggregate(frame, QUERY), wr.aggregate(frame.lazy(), QUERY), operator.flush()):
+        assert found.cast(expected.schema).equals(expected)
 
 
 def test_a_kind_of_frame_can_be_chosen() -> None:

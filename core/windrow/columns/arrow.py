@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from windrow.columns.text import MAY_BE_VIEWS, fitted, plain_schema
+from windrow.columns.text import MAY_BE_VIEWS, castable, fitted, plain_schema
 from windrow.columns.times import FARTHEST, LIKELY, PER_UNIT, UNIT_NAMES, TimeUnit
 from windrow.errors import ColumnError, QueryError, TimeColumnError, TimeUnitWarning
 
@@ -41,7 +41,7 @@ def as_table(data: Any) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return _plain(pa.Table.from_batches([data]))
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
-        return _plain(pa.table(data))
+        return _plain(pa.table(castable(data)))
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         return _plain(pa.Table.from_pandas(data, preserve_index=False))
     if isinstance(data, dict):

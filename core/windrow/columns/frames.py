@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
+from windrow.columns.text import castable
 from windrow.errors import QueryError
 
 __all__ = ["Frame", "as_frame", "check_frame", "kind_of", "opened", "rows_of"]
@@ -55,10 +56,10 @@ def as_frame(table: pa.Table, to: Frame, data: Any = None) -> Any:
 def opened(data: Any) -> Any:
     """Data that has to be asked for its rows, asked: a lazy frame, a dataset; rows as dicts, as a table."""
     if kind_of(data) == "polars" and type(data).__name__ == "LazyFrame":
-        return data.collect()
+        return castable(data.collect())
     if type(data).__module__ == "pyarrow._dataset" and hasattr(data, "scanner"):
         return data.scanner().to_reader()
-    return pa.Table.from_pylist(data) if rows_of(data) else data
+    return pa.Table.from_pylist(data) if rows_of(data) else castable(data)
 
 
 def rows_of(data: Any) -> bool:

@@ -8,12 +8,30 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import pyarrow as pa
 
 _VIEWS = {pa.string_view().id: pa.string(), pa.binary_view().id: pa.binary()}
 _TEXTS = {pa.string().id: "text", pa.large_string().id: "text", pa.string_view().id: "text"}
 _TEXTS |= {pa.binary().id: "bytes", pa.large_binary().id: "bytes", pa.binary_view().id: "bytes"}
 _LARGE = {pa.large_string().id, pa.large_binary().id}
+
+
+def castable(data: Any) -> Any:
+    """Data without view types that this version of Arrow cannot cast: a Polars frame as a table with large text."""
+    return data if casts_views() or not hasattr(data, "to_arrow") else data.to_arrow()
+
+
+@cache
+def casts_views() -> bool:
+    """Whether this version of Arrow makes plain text of view types. Version 16, which Flink needs, does not."""
+    try:
+        pa.array([], pa.string_view()).cast(pa.string())
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
 
 
 def is_text(type_: pa.DataType) -> bool:
