@@ -78,11 +78,33 @@ def test_own_aggregates_are_told_what_is_wrong_with_them() -> None:
     own(0, lambda x: (x,), add, "i8")("x").bind([pa.int64()])
     with pytest.raises(AggregateError, match=r"returns 1\.5; expected a tuple .* written \(x,\)"):
         own(0.0, lambda x: x, add)("x").bind([pa.float64()])
+    with pytest.raises(AggregateError, match=r"identity of Own has 0\.5 for 'total', which is 'i8'"):
+        own(0.5, lambda x: (x,), add, "i8")
     with pytest.raises(LawViolation, match="law of identity"):
         laws.check(own(1.0, lambda x: (x,), add)("x"), [1.0, 2.0], examples=50, compiled=False)
     with pytest.raises(LawViolation, match="law of associativity"):
         average = own(0.0, lambda x: (x,), lambda a, b: ((a[0] + b[0]) / 2,))("x")
         laws.check(average, [1.0, 2.0], examples=50, compiled=False)
+
+
+def test_a_vector_of_an_own_aggregate_has_an_end() -> None:
+    @wr.aggregate_type(partial={"counts": "i8[4]"}, identity=(0,))
+    class Band:
+        def lift(load):  # type: ignore[no-untyped-def]
+            counts = np.zeros(4, np.int64)
+            counts[int(load // 10)] = 1
+            return (counts,)
+
+        def combine(a, b):  # type: ignore[no-untyped-def]
+            return (a[0] + b[0],)
+
+        def lower(p):  # type: ignore[no-untyped-def]
+            return p[0].argmax()
+
+    query = wr.Query(window=wr.TimeWindow(10), aggregates={"band": Band("load")})
+    assert wr.aggregate({"ts": [1], "load": [25.0]}, query)["band"].to_pylist() == [2]
+    with pytest.raises(AggregateError, match=r"Band\(load\) raised IndexError"):
+        wr.aggregate({"ts": [1, 2], "load": [25.0, 1e9]}, query)
 
 
 @wr.aggregate_type(partial={"first": "i8", "last": "i8"}, identity=(2**62, -(2**62)))

@@ -15,6 +15,7 @@ import pytest
 
 import windrow as wr
 from windrow import errors, memory
+from windrow.storage.pages import MemoryPages
 from windrow.testing import oracle
 
 TABLE = pa.table(
@@ -164,6 +165,23 @@ def test_a_batch_with_other_columns_is_refused(columns: list[str], message: str)
     for run in (wr.aggregate, lambda batches, query: list(wr.stream(batches, query))):
         with pytest.raises(errors.ColumnError, match=message):
             run([TABLE, other], QUERY)
+
+
+def test_state_of_another_column_type_is_refused() -> None:
+    query = wr.Query(window=wr.TimeWindow(10), aggregates={"peak": wr.Max("x")})
+    double, single = (pa.schema({"ts": pa.int64(), "x": type_}) for type_ in (pa.float64(), pa.float32()))
+    pages = MemoryPages()
+    operator = wr.Operator.open(query, double, pages)
+    operator.process({"ts": [1], "x": [1.5]})
+    operator.commit()
+    with pytest.raises(
+        errors.QueryError, match="'x' was double in the state and is float now; cast it to double"
+    ):
+        wr.Operator.open(query, single, pages)
+
+
+def test_a_count_of_all_rows_may_be_written_as_in_sql() -> None:
+    assert wr.Count("*") == wr.Count()
 
 
 def test_a_column_that_changes_its_type_is_refused_if_it_is_read() -> None:

@@ -25,6 +25,10 @@ class Count(Aggregate):
 
     column: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.column == "*":  # as SQL writes it
+            object.__setattr__(self, "column", None)
+
     @property
     def arity(self) -> int:
         return len(self.columns)

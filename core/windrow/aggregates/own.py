@@ -202,8 +202,9 @@ class OwnAggregate(Aggregate, builtin=False):
                 whole = field.dtype.kind in "iu" and not field.width
                 if whole and isinstance(value, float | np.floating) and value != int(value):
                     raise AggregateError(
-                        f"{function} of {self.label} gives {value!r} for the field {field.name!r}, which is {field.dtype.str[1:]!r} "
-                        f"and would lose the fraction; declare it as 'f8', or round in {function}"
+                        f"{function} of {self.label}, tried with the numbers 1.5 and 2.25, gives {value!r} for the field "
+                        f"{field.name!r}, which is {field.dtype.str[1:]!r} and would lose the fraction; "
+                        f"declare it as 'f8', or round in {function}"
                     )
 
     def _inferred_output(self, types: Sequence[pa.DataType]) -> pa.DataType:
@@ -275,6 +276,11 @@ def _checked_identity(cls: type, fields: tuple[Field, ...] | None, identity: Any
             raise AggregateError(
                 f"the identity of {cls.__name__} has {value!r} for {f.name!r}; expected a number"
                 + (" that fills the vector" if f.width else "")
+            )
+        if f.dtype.kind in "iu" and isinstance(value, float | np.floating) and value != int(value):
+            raise AggregateError(
+                f"the identity of {cls.__name__} has {value!r} for {f.name!r}, which is {f.dtype.str[1:]!r} and would lose the "
+                "fraction; declare it as 'f8', or give a whole number"
             )
     return identity
 

@@ -380,4 +380,6 @@ class Operator:
             self.query.bind(schema)
         except WindrowError as cause:
             raise CorruptSnapshot(f"the columns of the state do not fit its query: {cause}") from cause
+        if self._parts is not None:
+            self._parts.check(schema, stored=True)
         self._bind(schema).load(image, self._late, self.watermark)

@@ -57,15 +57,16 @@ class Parts:
         commutes = all(monoid.commutative for monoid in self.bound.monoids.values())
         return not commutes or bool(self.rows.states)
 
-    def check(self, schema: pa.Schema) -> None:
-        """Refuse a batch of another schema, unless the columns that are read are the same."""
-        query, known = self.bound.query, self.bound.schema
+    def check(self, schema: pa.Schema, *, stored: bool = False) -> None:
+        """Refuse a batch of another schema, or state of one (``stored``), unless the columns that are read are the same."""
+        query, bound = self.bound.query, self.bound.schema
         query.bind(schema)
+        before, now = (schema, bound) if stored else (bound, schema)
+        where = "the state" if stored else "earlier batches"
         for name in (*query.by, *self.bound.columns_needed):
-            if not text.alike(known.field(name).type, schema.field(name).type):
-                raise QueryError(
-                    f"column {name!r} was {known.field(name).type} in earlier batches and is {schema.field(name).type} now; cast it"
-                )
+            was, type_ = before.field(name).type, now.field(name).type
+            if not text.alike(was, type_):
+                raise QueryError(f"column {name!r} was {was} in {where} and is {type_} now; cast it to {was}")
 
     def image(self) -> dict[str, Any]:
         """The slices and rows of all keys as plain values. Folded and frozen slices are among them."""
