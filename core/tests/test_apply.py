@@ -241,6 +241,17 @@ def test_a_function_sees_no_row_of_another_window() -> None:
             operator.flush()
 
 
+def test_a_function_that_returns_several_values_is_told_how_to() -> None:
+    def both(y: Any) -> Any:
+        return sorted(y)[:2]
+
+    whole = wr.Query(window=wr.TimeWindow(10), aggregates={"f": wr.Apply(both, "y")})
+    with pytest.raises(
+        errors.AggregateError, match="returned 2 values, not one; for several, returns= is a dict"
+    ):
+        wr.aggregate({"ts": [1, 2], "y": [1.0, 2.0]}, whole)
+
+
 def test_views_are_read_only() -> None:
     def writes(y: Any) -> float:
         y[0] = 0

@@ -77,6 +77,10 @@ def failure(
     )
 
 
+SEVERAL = (np.ndarray, list, tuple)
+"""What a function returns that returns more than one value."""
+
+
 @dataclass(frozen=True)
 class WholeWindow:
     """Computes results of windows from their rows. It holds no state: any piece of the windows can be computed by itself."""
@@ -125,6 +129,10 @@ class CallEach(WholeWindow):
             try:
                 result = self.function(*(column[lo:hi] for column in columns))
                 ok[place] = result is not None
+                if isinstance(result, SEVERAL) and not self.fields and out.dtype.kind != "O":
+                    raise ValueError(
+                        f"it returned {len(result)} values, not one; for several, returns= is a dict of types"
+                    )
                 if result is not None:
                     values = fields_of(result, self.fields) if self.fields else result
                     out[place] = dict(zip(self.fields, values, strict=True)) if records else values
