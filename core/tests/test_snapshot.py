@@ -13,6 +13,7 @@ from scenarios import AGGREGATES, SCHEMA, query
 
 import windrow as wr
 from windrow import errors
+from windrow.query.difference import difference
 from windrow.storage import snapshot
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -74,8 +75,24 @@ def test_a_newer_format_is_refused_by_version() -> None:
 
 def test_another_query_is_refused_with_what_differs() -> None:
     other = query(wr.TimeWindow(20, 5), ["peak", "total", "n", "last", "all"], late="side")
-    with pytest.raises(errors.FingerprintMismatch, match=r'window was .*"10us".* and is .*"20us"'):
+    with pytest.raises(errors.FingerprintMismatch, match=r'range of the window was "10us" and is "20us"'):
         wr.Operator.restore(other, golden_operator().snapshot())
+
+
+def test_only_what_differs_is_told_in_the_words_of_the_query() -> None:
+    def described(**aggregates: wr.Aggregate) -> str:
+        return wr.Query(window=wr.TimeWindow(10), aggregates=aggregates).described
+
+    old = described(top=wr.Max("v"), mean=wr.Mean("v"))
+    for told, now in {
+        "added: lo = Min(v)": described(top=wr.Max("v"), mean=wr.Mean("v"), lo=wr.Min("v")),
+        "added: peak = Max(v); removed: top = Max(v)": described(peak=wr.Max("v"), mean=wr.Mean("v")),
+        "changed: mean was Mean(v) and is Mean(w)": described(top=wr.Max("v"), mean=wr.Mean("w")),
+        "the order of the aggregates was top, mean and is mean, top": described(
+            mean=wr.Mean("v"), top=wr.Max("v")
+        ),
+    }.items():
+        assert difference(old, now) == told
 
 
 def test_what_is_not_a_snapshot_is_refused() -> None:

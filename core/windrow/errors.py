@@ -115,7 +115,7 @@ class TimeColumnError(ColumnError, TypeError):
 
 
 class TimeUnitWarning(UserWarning):
-    """The numbers of a time column look like another unit than the one that they are read in."""
+    """The numbers of a time column, or a duration without a unit, look like another unit than they are read in."""
 
 
 class DurationError(WindrowError, ValueError):
@@ -194,6 +194,18 @@ class SnapshotError(WindrowError):
 
 class FingerprintMismatch(SnapshotError):
     """The snapshot was taken under another query."""
+
+    @classmethod
+    def of_query(cls, holder: str, difference: str) -> FingerprintMismatch:
+        """The error for state of another query. ``holder`` is what the user knows it as: a snapshot, a checkpoint.
+
+        >>> print(FingerprintMismatch.of_query("checkpoint", "added: lo = Min(v)"))
+        the checkpoint is of another query: added: lo = Min(v). Continue with the query that wrote it, or use a new checkpoint
+        """
+        return cls(
+            f"the {holder} is of another query: {difference}. Continue with the query that wrote it, or "
+            + ("use a new checkpoint" if holder == "checkpoint" else "start with new state")
+        )
 
     @classmethod
     def of_buckets(cls, written: int, now: int) -> FingerprintMismatch:

@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
     rows = spark.readStream.schema(readings.schema).parquet(f"{folder}/readings")
     rows = rows.withWatermark("ts", "5 seconds")
     job = (
-        windowed(rows, QUERY)
+        windowed(rows, QUERY, checkpoint=f"{folder}/checkpoint")  # another query is refused here
         .writeStream.format("parquet")
         .option("path", f"{folder}/windows")
         .option("checkpointLocation", f"{folder}/checkpoint")

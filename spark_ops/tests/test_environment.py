@@ -8,10 +8,14 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 import windrow
+from windrow.errors import AggregateError
+from windrow.kernels.compiling import NotCached
+from windrow_spark import cluster, prepare, warm
 
 
 def test_workers_import_windrow(spark: SparkSession) -> None:
@@ -42,6 +46,34 @@ def test_workers_have_windrow_before_they_start(spark: SparkSession) -> None:
     assert {row.modules for row in spark.range(2).mapInArrow(loaded, "modules long").collect()} == {2}
     packing = "import sys, windrow_spark.packing, windrow_spark.buckets; sys.exit('windrow' in sys.modules or 'numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", packing]).returncode == 0
+
+
+def test_a_local_session_is_sent_the_library_only_if_its_workers_lack_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes in an archive has no compiled kernels."""
+
+    def sent() -> Path:
+        raise InterruptedError
+
+    monkeypatch.setattr(cluster, "library_archive", sent)
+    assert prepare(spark) is spark
+    monkeypatch.setattr(windrow, "__file__", "/elsewhere/windrow/__init__.py")
+    with pytest.raises(InterruptedError):
+        prepare(spark)
+
+
+def test_only_kernels_that_are_not_cached_are_left_out_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    causes: list[Exception | None] = [NotCached("place.absorb"), None]
+
+    def fail(*_: Any) -> None:
+        raise AggregateError("result: Min(value)") from causes[0]
+
+    monkeypatch.setattr(warm, "_run", fail)
+    warm.run_small_queries()
+    del causes[0]
+    with pytest.raises(AggregateError):
+        warm.run_small_queries()
 
 
 def test_state_survives_from_one_stream_to_the_next(spark: SparkSession, tmp_path: Path) -> None:

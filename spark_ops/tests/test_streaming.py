@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import windrow as wr
 from windrow.errors import EngineError, FingerprintMismatch, QueryError, StoreError, TimeColumnError
@@ -210,20 +211,38 @@ def test_a_checkpoint_belongs_to_its_query(files: Files) -> None:
     other = wr.Query("plug", window=wr.TimeWindow("20s", "1s"), aggregates={"n": wr.Count()})
     place = files.checkpoint("own")
     windowed(files.stream(), query, checkpoint=place)
-    windowed(files.stream(), query, checkpoint=str(files.folder / "nowhere"))
-    with pytest.raises(FingerprintMismatch, match=r"window was .*10s.* and is .*20s") as told:
-        windowed(files.stream(), other, checkpoint=place)
-    assert len(str(told.value).splitlines()) < 10
+    windowed(files.stream(), query, checkpoint=files.folder / "nowhere")
+    for ask in (
+        lambda: windowed(files.stream(), other, checkpoint=Path(place)),
+        lambda: remaining(files.rows(), other, Path(place)),
+        lambda: inspect_state(Path(place), other, files.rows()),
+    ):
+        with pytest.raises(FingerprintMismatch, match=r"^the checkpoint .*window was .10s. and is .20s."):
+            ask()
+    shorter = files.stream().withColumn("plug", F.length("plug"))
+    with pytest.raises(QueryError, match=r"'plug' was a string when .* and is a int now; cast it to string"):
+        windowed(shorter, query, checkpoint=place)
     with pytest.raises(FingerprintMismatch, match=r"buckets=16.*buckets=5"):
         windowed(files.stream(), query, buckets=5, checkpoint=place)
     for refused, why in [
-        (windowed(files.stream(), other), "FingerprintMismatch.*window was .*10s.* and is .*20s"),
+        (windowed(files.stream(), other), "FingerprintMismatch.*window was .10s. and is .20s."),
         (windowed(files.stream(), query, buckets=5), "FingerprintMismatch.*buckets=16.*buckets=5"),
     ]:
         with pytest.raises(Exception, match=why):
             files.run(refused, "own")
     with pytest.raises(StoreError, match="no state of a windrow stream"):
-        inspect_state(str(files.folder / "nowhere"))
+        inspect_state(files.folder / "nowhere")
+
+
+def test_a_checkpoint_of_another_stream_is_refused(files: Files) -> None:
+    query = wr.Query("plug", window=TIME, aggregates={"n": wr.Count()})
+    for name, other in {
+        "native": files.stream().groupBy("plug", F.window("ts", "10 seconds")).count(),
+        "stateless": files.stream().select("plug"),
+    }.items():
+        files.run(other, name)
+        with pytest.raises(StoreError, match="written by another streaming query, not by windrow"):
+            windowed(files.stream(), query, checkpoint=files.checkpoint(name))
 
 
 def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:
@@ -231,8 +250,15 @@ def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:
     bare = files.spark.readStream.schema(files.rows().schema).parquet(str(files.folder / "rows"))
     with pytest.raises(TimeColumnError, match=r"no watermark.*withWatermark"):
         windowed(bare, query)
+    later = wr.Query("plug", "later", window=TIME, aggregates={"n": wr.Count()})
     with pytest.raises(TimeColumnError, match="its watermark is on 'ts'"):
-        windowed(files.stream(), wr.Query("plug", "id", window=TIME, aggregates={"n": wr.Count()}))
+        windowed(files.stream().withColumn("later", F.current_timestamp()), later)
+    with pytest.raises(TimeColumnError, match=r"'later' is a bigint; a stream needs a timestamp"):
+        windowed(bare.withColumnRenamed("id", "later"), later)
+    with pytest.raises(TimeColumnError, match=r"'later' is a date; make it a timestamp: .*to_timestamp"):
+        windowed(bare.withColumn("later", F.current_date()), later)
+    with pytest.raises(QueryError, match="windowed takes the DataFrame first, then the query"):
+        windowed(query, files.stream())  # type: ignore[arg-type]
     with pytest.raises(QueryError, match="'late' is taken"):
         windowed(files.stream(), wr.Query("plug", window=TIME, aggregates={"late": wr.Count()}, late="side"))
     with pytest.raises(QueryError, match="buckets"):
@@ -249,7 +275,7 @@ def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:
         "spark.sql.streaming.stateStore.providerClass",
         "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     )
-    with pytest.raises(EngineError, match=r"prepare\(spark\)"):
+    with pytest.raises(EngineError, match=r"session_conf\(\).*prepare\(spark\)"):
         windowed(rows.withWatermark("ts", "1 second"), query)
 
 

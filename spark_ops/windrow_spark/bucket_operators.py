@@ -21,6 +21,7 @@ from windrow.operator.window_batches import BATCHES, windows_in
 from windrow.storage.pages import HEADER
 from windrow.storage.segments import Segments
 from windrow_spark.buckets import BucketVariables
+from windrow_spark.null_times import refuse_null_times
 from windrow_spark.sent_code import SentCode, arrive
 from windrow_spark.worker_cache import WorkerCache, new_job
 
@@ -135,6 +136,7 @@ class BucketOperators:
         if watermark > 0:
             yield operator.advance(watermark)
         if rows is not None:
+            refuse_null_times(rows, self.query.time)
             yield operator.process(rows)
             if watermark > 0 and self.query.lateness:  # late rows may have finished windows
                 yield operator.advance(watermark)

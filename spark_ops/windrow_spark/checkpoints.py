@@ -6,16 +6,17 @@ Both are read from the last finished micro-batch with Spark's state reader. Noth
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from windrow import Operator, Query
-from windrow.errors import FingerprintMismatch, StoreError
+from windrow.errors import FingerprintMismatch, QueryError, StoreError
 from windrow.storage import snapshot
 from windrow.storage.codec import decompress
 from windrow.storage.pages import HEADER, MemoryPages
@@ -24,7 +25,7 @@ from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.batch import OUTPUT_ROWS
 from windrow_spark.buckets import HEADER_STATE, MARK, PAGES_STATE
 from windrow_spark.rehearsal import stream_rehearsal
-from windrow_spark.schemas import FittedQuery, fit
+from windrow_spark.schemas import FittedQuery, check_order, fit, spark_schema
 from windrow_spark.sent_code import after, send
 
 INSPECTED = (
@@ -32,50 +33,82 @@ INSPECTED = (
 )
 
 
-def remaining(frame: Any, query: Query, checkpoint: str) -> Any:
+def remaining(frame: Any, query: Query, checkpoint: str | os.PathLike[str]) -> Any:
     """The windows that were not final when a stream stopped, as a batch DataFrame. With them the result is complete.
 
-    ``frame`` is the DataFrame that the stream read (only its columns matter), ``checkpoint`` the stream's checkpoint.
+    ``frame`` is the DataFrame that the stream read, or a batch DataFrame: only its columns matter. ``checkpoint`` is the
+    stream's checkpoint. The stream may be running: then these are the windows after its last finished micro-batch. Another
+    query than the one that wrote the checkpoint is refused.
 
     >>> rest = remaining(rows, query, "/checkpoints/plugs")                        # doctest: +SKIP
     """
+    check_order(frame, query, "remaining")
     fitted = fit(query, frame, all_columns=query.late == "side")
-    spark = frame.sparkSession
+    spark, place = frame.sparkSession, os.fspath(checkpoint)
+    pages = _pages(place, spark)
+    check_checkpoint(spark, fitted, place)
     flushed = _per_bucket(lambda operator, _, __: operator.flush(), query, fitted.schema)
-    return _pages(checkpoint, spark).mapInArrow(_with_code(spark, fitted, flushed), fitted.output)
+    return pages.mapInArrow(_with_code(spark, fitted, flushed), fitted.output)
 
 
-def inspect_state(checkpoint: str, query: Query | None = None, frame: Any = None) -> Any:
+def inspect_state(checkpoint: str | os.PathLike[str], query: Query | None = None, frame: Any = None) -> Any:
     """The state in a checkpoint, bucket by bucket: pages and bytes.
 
     Given the query and the rows' DataFrame, also keys, open windows, watermark and late rows.
     """
-    pages = _pages(checkpoint, SparkSession.active() if frame is None else frame.sparkSession)
+    spark, place = SparkSession.active() if frame is None else frame.sparkSession, os.fspath(checkpoint)
+    pages = _pages(place, spark)
     if query is None or frame is None:
         return pages.groupBy("bucket").agg(
             F.count("*").alias("pages"), F.sum(F.length("page")).cast("long").alias("bytes")
         )
     fitted = fit(query, frame, all_columns=query.late == "side")
+    check_checkpoint(spark, fitted, place)
     facts = _per_bucket(_facts, query, fitted.schema)
-    return pages.mapInArrow(_with_code(frame.sparkSession, fitted, facts), INSPECTED)
+    return pages.mapInArrow(_with_code(spark, fitted, facts), INSPECTED)
 
 
-def check_checkpoint(spark: Any, query: Query, checkpoint: str, buckets: int) -> None:
-    """Refuse a query, or a number of buckets, that the state in a checkpoint was not written with.
+def check_checkpoint(spark: Any, fitted: FittedQuery, checkpoint: str, buckets: int | None = None) -> None:
+    """Refuse a query, types of columns, or a number of buckets, that the state in a checkpoint was not written with.
 
     Reads the header of one bucket with two small jobs. A checkpoint without state, or that is not there, fits every query.
     """
     try:
         header, mark = (_state(name, checkpoint, spark).limit(1).collect() for name in (HEADER_STATE, MARK))
-    except PySparkException:
+    except PySparkException as cause:
+        if _of_another_stream(cause):
+            raise StoreError(
+                f"checkpoint {checkpoint!r} was written by another streaming query, not by windrow; use a new checkpointLocation"
+            ) from None
         return
-    if mark and mark[0].value.buckets != buckets:
+    if buckets is not None and mark and mark[0].value.buckets != buckets:
         raise FingerprintMismatch.of_buckets(mark[0].value.buckets, buckets)
     if header:
-        pages = MemoryPages()
-        pages.commit({HEADER: bytes(header[0].value.page)}, [])
-        found = Segments(pages).get([HEADER])
-        snapshot.read(decompress(found[HEADER]), query.fingerprint, query.described)
+        _check_header(bytes(header[0].value.page), fitted)
+
+
+def _of_another_stream(cause: PySparkException) -> bool:
+    """Whether the state reader finds micro-batches, but none of our state variables, or no state at all."""
+    condition = cause.getCondition() or ""
+    return isinstance(cause, IllegalArgumentException) or condition.startswith("STDS_INVALID_OPTION_VALUE")
+
+
+def _check_header(page: bytes, fitted: FittedQuery) -> None:
+    query, pages = fitted.query, MemoryPages()
+    pages.commit({HEADER: page}, [])
+    found = decompress(Segments(pages).get([HEADER])[HEADER])
+    header = snapshot.read(found, query.fingerprint, query.described, holder="checkpoint")
+    if "schema" not in header:
+        return
+    known = pa.ipc.read_schema(pa.py_buffer(header["schema"]))
+    for name in (*query.by, *fitted.bound.columns_needed):
+        before, now = (spark_schema(pa.schema([each.field(name)])) for each in (known, fitted.schema))
+        if before != now:
+            was, is_ = (each[name].dataType.simpleString() for each in (before, now))
+            raise QueryError(
+                f"column {name!r} was a {was} when the checkpoint was written, and is a {is_} now; cast it to {was}, "
+                "or use a new checkpointLocation"
+            )
 
 
 def _state(name: str, checkpoint: str, spark: SparkSession) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,15 @@ def prepare(spark: Any) -> Any:
 
     Works for a classic session and through Spark Connect. On a cluster whose machines have windrow installed only the
     settings are needed: ``session_conf()``. A session keeps the Python workers that it was built with: give
-    ``session_conf()`` to its builder for warm ones.
+    ``session_conf()`` to its builder for warm ones. In a local session whose workers import the driver's windrow, nothing is
+    sent, so that they also have its compiled kernels. A small job finds that out.
 
     >>> spark = prepare(SparkSession.builder.getOrCreate())                         # doctest: +SKIP
     """
     for name, value in _STREAMS.items():
         spark.conf.set(name, value)
-    spark.addArtifacts(str(library_archive()), pyfile=True)
+    if not (local(spark) and _workers_import_it(spark)):
+        spark.addArtifacts(str(library_archive()), pyfile=True)
     return spark
 
 
@@ -54,15 +57,41 @@ def check_state_store(spark: Any) -> None:
     provider = str(spark.conf.get(_PROVIDER, ""))
     if not provider or "HDFSBacked" in provider:
         raise EngineError(
-            "this session keeps the state of streams in Spark's default store, which cannot hold the state of windowed(): call "
-            "windrow_spark.prepare(spark) first, or build the session with "
-            "SparkSession.builder.config(map=windrow_spark.session_conf())"
+            "this session keeps the state of streams in Spark's default store, which cannot hold the state of windowed(): "
+            "build the session with SparkSession.builder.config(map=windrow_spark.session_conf()), or call "
+            "windrow_spark.prepare(spark) if it is running already"
         )
 
 
 def connected(spark: Any) -> bool:
     """Whether a session is a client of Spark Connect."""
     return ".connect." in type(spark).__module__
+
+
+def local(spark: Any) -> bool:
+    """Whether the Python workers of a session run on the driver's machine."""
+    if connected(spark):
+        return False
+    master = str(spark.sparkContext.master)
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _workers_import_it(spark: Any) -> bool:
+    """Whether a Python worker finds the very files that the driver has imported."""
+
+    def places(batches: Iterator[Any]) -> Iterator[Any]:
+        """Defined here, so that it is sent by value: a worker may be without this module."""
+        from importlib.util import find_spec
+
+        import pyarrow as pa
+
+        list(batches)
+        specs = [find_spec(name) for name in ("windrow", "windrow_spark")]
+        yield pa.RecordBatch.from_pydict({"place": [str(spec and spec.origin) for spec in specs]})
+
+    found = spark.range(0, 1, 1, 1).mapInArrow(places, "place string").collect()
+    here = [Path(windrow.__file__), Path(__file__).with_name("__init__.py")]
+    return [Path(row.place) for row in found] == here
 
 
 def cores(spark: Any) -> int:

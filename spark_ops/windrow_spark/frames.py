@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal
 
 from windrow import Idle, Query
@@ -14,7 +15,7 @@ from windrow.query.worker_models import extents_of
 from windrow_spark import batch, key_ranges, ranges, slices, tumbling
 from windrow_spark.checkpoints import check_checkpoint
 from windrow_spark.cluster import check_state_store
-from windrow_spark.schemas import FittedQuery, fit
+from windrow_spark.schemas import FittedQuery, check_order, fit
 from windrow_spark.streaming import BUCKETS, check_stream, stream
 
 
@@ -28,7 +29,7 @@ def windowed(
     buckets: int = BUCKETS,
     workers: int | None = None,
     output_mode: str = "append",
-    checkpoint: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     idle: Idle | Duration | None = None,
 ) -> Any:
     """The windows of a batch or streaming DataFrame, as a DataFrame: keys…, window_start, window_end, aggregates….
@@ -51,7 +52,7 @@ def windowed(
     many other tasks compute them, also those of a single key. It may change when a stream is started again.
 
     ``checkpoint`` (streaming): the ``checkpointLocation`` that ``writeStream`` will have. If its state was written by another query,
-    or with another number of buckets, that is an error here. Without it, the first micro-batch fails.
+    from columns of other types, or with another number of buckets, that is an error here. Without it, the first micro-batch fails.
 
     ``idle`` (streaming): for how long a key has to be silent until its windows are frozen; see :class:`windrow.Idle`.
 
@@ -59,8 +60,8 @@ def windowed(
 
     >>> windowed(spark.table("loads"), query)                                       # doctest: +SKIP
     """
-    side = frame.isStreaming and isinstance(query, Query) and query.late == "side"
-    fitted = fit(query, frame, all_columns=side)
+    check_order(frame, query, "windowed")
+    fitted = fit(query, frame, all_columns=frame.isStreaming and query.late == "side")
     asked = push_down_option(push_down, pushdown)
     if parallel not in (True, False, "auto") and not (isinstance(parallel, int) and parallel > 0):
         raise QueryError(f"parallel has to be True, False, 'auto' or a number of ranges, not {parallel!r}")
@@ -69,7 +70,7 @@ def windowed(
         check_stream(frame, query, buckets, output_mode)
         check_state_store(frame.sparkSession)
         if checkpoint is not None:
-            check_checkpoint(frame.sparkSession, query, checkpoint, buckets)
+            check_checkpoint(frame.sparkSession, fitted, os.fspath(checkpoint), buckets)
         pushed = asked is True and _pushes_down(frame, fitted, True, stream=True)
         return stream(frame, fitted, buckets, push_down=pushed, workers=workers, idle=Idle.of(idle))
     Idle.of(idle)  # a batch has one watermark, at its end

@@ -19,7 +19,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_type
 
 from windrow import Query
-from windrow.errors import ColumnError, QueryError
+from windrow.errors import ColumnError, QueryError, TimeColumnError
 from windrow.query.bound import BoundQuery
 from windrow.query.slicing import columns_sent
 from windrow_spark.arrow_types import spark_has
@@ -61,19 +61,38 @@ def fit(query: Query, frame: Any, *, all_columns: bool = False) -> FittedQuery:
 
     With ``all_columns`` all columns go to Python, otherwise those that the query reads.
     """
-    if not isinstance(query, Query):
-        raise QueryError(f"windowed() needs a windrow.Query, not {type(query).__name__}")
     return fit_columns(query, frame.schema, all_columns=all_columns)
+
+
+def check_order(frame: Any, query: Query, function: str) -> None:
+    """Refuse arguments that are not a DataFrame and a query, in this order."""
+    if isinstance(frame, Query):
+        raise QueryError(f"{function} takes the DataFrame first, then the query: {function}(df, query)")
+    if not isinstance(query, Query):
+        raise QueryError(f"{function}() needs a windrow.Query, not {type(query).__name__}")
 
 
 def fit_columns(query: Query, columns: spark_types.StructType, *, all_columns: bool = False) -> FittedQuery:
     """As :func:`fit`, for the columns of a DataFrame."""
     sent = columns.names if all_columns else columns_sent(query, columns.names)
+    _check_time(query.time, columns)
     full = arrow_schema(columns, needed=sent)
     query.bind(full)  # so that the error about a missing column can name all columns that there are
     schema = pa.schema([full.field(name) for name in sent])
     bound = query.bind(schema)
     return FittedQuery(query, schema, bound, spark_schema(bound.output_schema))
+
+
+def _check_time(name: str, columns: spark_types.StructType) -> None:
+    """Refuse text and dates as times in Spark's words; the query checks the rest."""
+    for field in columns:
+        if field.name == name and isinstance(
+            field.dataType, spark_types.StringType | spark_types.DateType | spark_types.BooleanType
+        ):
+            raise TimeColumnError(
+                f"time column {name!r} is a {field.dataType.simpleString()}; make it a timestamp: "
+                f'df.withColumn("{name}", F.to_timestamp("{name}"))'
+            )
 
 
 def arrow_schema(columns: spark_types.StructType, needed: Iterable[str] | None = None) -> pa.Schema:

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from windrow import Operator, Query
 from windrow.columns.arrow import event_times
 from windrow.columns.batching import gather
+from windrow_spark.null_times import refuse_null_times
 
 FEWEST_ROWS, FIRST_ROWS, MOST_ROWS = 1 << 12, 1 << 14, 1 << 17
 WINDOWS_AT_ONCE = 1 << 20
@@ -101,6 +102,7 @@ class SortedRowWindows:
         return operator.flush()
 
     def _take(self, operator: Operator, table: pa.Table) -> None:
+        refuse_null_times(table, self.query.time)
         if self.partials is None:
             operator.process(table)
         else:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
 from windrow import Idle, Query
 from windrow.errors import ColumnError, QueryError, TimeColumnError
@@ -151,10 +151,11 @@ def check_stream(frame: Any, query: Query, buckets: int, output_mode: str = "app
     time = fields.get(query.time)
     if time is None:
         raise ColumnError.unknown(query.time, "time", fields)
-    if query.time_unit is not None:
+    if not isinstance(time.dataType, TimestampType | TimestampNTZType):
         raise TimeColumnError(
-            f"a stream needs its time column {query.time!r} as a timestamp, because Spark's watermarks do; make it one "
-            f"(F.timestamp_seconds, F.timestamp_millis or F.timestamp_micros) and leave time_unit out"
+            f"time column {query.time!r} is a {time.dataType.simpleString()}; a stream needs a timestamp, because Spark's "
+            "watermarks do: make it one (F.timestamp_seconds, F.timestamp_millis or F.timestamp_micros) before withWatermark, "
+            "and leave time_unit out"
         )
     if _WATERMARK not in (time.metadata or {}):
         others = [name for name, field in fields.items() if _WATERMARK in (field.metadata or {})]

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from windrow.query.bound import BoundQuery
 from windrow.query.slicing import time_windows, windows_are_slices
 from windrow_spark.batch import column
+from windrow_spark.null_times import no_time
 from windrow_spark.schemas import FittedQuery
 from windrow_spark.slices import event_time, partials, slice_start
 
@@ -50,6 +51,4 @@ def _instant(micros: Any, kind: pa.DataType) -> Any:
 
 
 def _no_time(name: str) -> Any:
-    return F.lit(
-        f"windrow.errors.TimeColumnError: time column {name!r} has null(s); every row needs a time: filter them out"
-    )
+    return F.lit(f"windrow.errors.TimeColumnError: {no_time(name)}")

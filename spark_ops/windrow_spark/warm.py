@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -25,8 +26,18 @@ def run_small_queries() -> None:
         for key, value in ((pa.string(), pa.float64()), (pa.int64(), pa.int64())):
             rows = _rows(key, value)
             for aggregate in (Count(), Min("value"), Max("value"), Sum("value"), Mean("value")):
-                with suppress(NotCached):
+                with _left_out_if_not_cached():
                     _run(rows, aggregate)
+
+
+@contextmanager
+def _left_out_if_not_cached() -> Iterator[None]:
+    """A kernel that is not cached may show as the cause of an error that names its aggregate."""
+    try:
+        yield
+    except Exception as problem:
+        if not isinstance(problem, NotCached) and not isinstance(problem.__cause__, NotCached):
+            raise
 
 
 def _rows(key: pa.DataType, value: pa.DataType) -> pa.Table:

@@ -341,7 +341,7 @@ def read_header(pages: Pages, query: Query) -> dict[str, Any] | None:
     page = pages.get([HEADER]).get(HEADER)
     if page is None:
         return None
-    header = snapshot.read(decompress(page), query.fingerprint, query.described)
+    header = snapshot.read(decompress(page), query.fingerprint, query.described, holder="state")
     if header.get("name") != HEADER:
         raise StoreError(
             f"the store returned {header.get('name')!r} when asked for {HEADER!r}: restore it from a backup"

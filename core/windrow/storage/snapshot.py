@@ -22,16 +22,15 @@ windrow.errors.CorruptSnapshot: the snapshot is cut off: 172 bytes of a body of 
 
 from __future__ import annotations
 
-import json
 import struct
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from windrow.columns.encoding import decode_value, encode_value
 from windrow.errors import CorruptSnapshot, FingerprintMismatch, FormatTooNew
-from windrow.query.fingerprint import without_code
+from windrow.query.difference import difference
 from windrow.storage.validate import check_body
 
 MAGIC = b"windrow\0"
@@ -50,11 +49,16 @@ def write(image: Mapping[str, Any], fingerprint: str, *, version: int = FIRST) -
 
 
 def read(
-    blob: bytes, fingerprint: str | None, query: str = "", *, check: Callable[[Any], None] = check_body
+    blob: bytes,
+    fingerprint: str | None,
+    query: str = "",
+    *,
+    check: Callable[[Any], None] = check_body,
+    holder: str = "snapshot",
 ) -> dict[str, Any]:
     """The state in the bytes, if they are whole, of a known version, and of this query. Without a fingerprint, of any query.
 
-    ``check`` refuses a body that has not the entries of its kind.
+    ``check`` refuses a body that has not the entries of its kind. ``holder`` is what an error about another query calls it.
     """
     blob = bytes(blob)
     if len(blob) < _HEAD.size or not blob.startswith(MAGIC):
@@ -82,59 +86,13 @@ def read(
     if image["fingerprint"] == getattr(fingerprint, "without_code", fingerprint) != fingerprint:
         _warn_of_code(fingerprint)
     elif image["fingerprint"] != fingerprint:
-        raise FingerprintMismatch(
-            f"the snapshot is of another query (fingerprint {image['fingerprint'][:12]}, this query's is {fingerprint[:12]}): "
-            f"{difference(str(image.get('query', '')), query)}. Restore it with the query that made it, or start with new state"
-        )
+        raise FingerprintMismatch.of_query(holder, difference(str(image.get("query", "")), query))
     check(image)
     return image
 
 
 def _checksum(body: bytes, version: int) -> int:
     return zlib.crc32(body, 0 if version == FIRST else version)
-
-
-def difference(theirs: str, ours: str) -> str:
-    """What differs between two queries in JSON, in words.
-
-    >>> difference('{"by": ["a"], "late": "side"}', '{"by": ["b"]}')
-    'by was ["a"] and is ["b"]; late was "side" and is not given'
-    """
-    try:
-        old, new = json.loads(theirs), json.loads(ours)
-    except (ValueError, RecursionError):
-        return "the queries cannot be compared"
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return "the queries cannot be compared"
-    told = list(_changed_code(old, new, ""))
-    old, new = without_code(old), without_code(new)
-    for name in sorted({*old, *new}):
-        if old.get(name) != new.get(name):
-            was, now = (json.dumps(q[name]) if name in q else "not given" for q in (old, new))
-            told.append(f"{name} was {was} and is {now}")
-    return "; ".join(told) or "the queries read the same, but a default changed"
-
-
-def _changed_code(old: Any, new: Any, name: str) -> Iterator[str]:
-    """Which aggregates or policies have the same name, but other code or another version."""
-    if isinstance(old, list) and isinstance(new, list):
-        for before, now in zip(old, new, strict=False):
-            yield from _changed_code(before, now, name)
-    elif isinstance(old, dict) and isinstance(new, dict):
-        if (
-            "code" in old
-            and "code" in new
-            and old["code"] != new["code"]
-            and old.get("kind") == new.get("kind")
-        ):
-            where = (
-                "the policy of the window"
-                if old["kind"] == "policy"
-                else f"aggregate {name!r} ({old['kind']})"
-            )
-            yield f"the code of {where} changed; if it can go on with old state, give it a version="
-        for each in old.keys() & new.keys():
-            yield from _changed_code(old[each], new[each], each if name in ("", "aggregates") else name)
 
 
 def _warn_of_code(fingerprint: str) -> None:
