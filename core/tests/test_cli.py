@@ -1,5 +1,6 @@
 """The `windrow` command, as a user meets it."""
 
+import io
 import json
 import signal
 import subprocess
@@ -13,12 +14,15 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 from pyarrow import csv, parquet
+from rich.console import Console
 
 import windrow as wr
 from windrow import data
 from windrow.cli import doctor, main
 from windrow.cli.files import Writer, open_rows
+from windrow.cli.job import COMPILING, Progress
 from windrow.cli.queries import aggregate_form, read_query
+from windrow.cli.tables import show
 from windrow.data import make_plugs
 
 TOML = """
@@ -354,6 +358,12 @@ def test_a_query_that_cannot_be_read_is_refused(tmp_path: Path, name: str, text:
     assert part in result.output
 
 
+def test_a_module_that_is_not_found_says_where_to_look(tmp_path: Path) -> None:
+    (tmp_path / "query.toml").write_text(TOML.replace("Max(load)", "own_module:Peak(load)"))
+    message = windrow("explain", tmp_path / "query.toml", "--allow", "own_module")
+    assert message.exit_code == 2 and "PYTHONPATH=. windrow run" in " ".join(message.output.split())
+
+
 def test_the_short_form_of_aggregates() -> None:
     assert aggregate_form("x", "Count()") == aggregate_form("x", "Count") == {"kind": "Count"}
     assert aggregate_form("x", 'Max("my load")') == {"kind": "Max", "column": "my load"}
@@ -672,6 +682,64 @@ def test_times_in_seconds_are_a_warning_of_one_line_or_read_as_such(tmp_path: Pa
             line.startswith("Warning: time column 't'") and "time_unit='s'" in line for line in warnings
         )
     assert "2023-11-14" in (tmp_path / "w.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("slide", [1, 60])
+def test_a_bare_number_in_the_unit_of_times_is_refused(tmp_path: Path, slide: int) -> None:
+    """It would be microseconds: millions of windows for each row."""
+    (tmp_path / "rows.csv").write_text("ts\n1700000000\n", encoding="utf-8")
+    query = COUNT.replace('"10us"', f'"10m"\nslide = {slide}')
+    (tmp_path / "query.toml").write_text(f'time_unit = "s"\n{query}', encoding="utf-8")
+    message = refused(tmp_path / "query.toml", "--input", tmp_path / "rows.csv")
+    assert f"slide of TimeWindow is {slide} microsecond" in message and f"write '{slide}s'" in message
+
+
+def test_the_first_compilation_is_announced_once() -> None:
+    for announced, lines in ((COMPILING, 1), ("", 0)):
+        out = io.StringIO()
+        with Progress(Console(file=out, width=40), announced) as progress:
+            for kernel in ("one", None, "two", None):
+                progress.compiling(kernel)
+        assert out.getvalue().count("\n") == lines and announced in out.getvalue()
+
+
+def test_the_rate_leaves_out_what_compiling_took(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windrow.cli.run.perf_counter", iter([0.0, 7.0]).__next__)
+    monkeypatch.setattr("windrow.kernels.compiling.compile_seconds", iter([1.0, 6.0]).__next__)
+    ran = windrow("run", saved / "query.toml", "--input", saved / "plugs.csv")
+    assert "540 rows → 102 windows, 270 rows/s after 5 s of compiling" in ran.output
+
+
+def test_a_table_cuts_nothing_off() -> None:
+    wide = pa.table({f"column_{n}": [123_456_789_012] for n in range(9)})
+    for terminal, lines in ((False, 5), (True, 9)):
+        out = io.StringIO()
+        show(Console(file=out, width=60, force_terminal=terminal, color_system=None), wide)
+        assert out.getvalue().count("123456789012") == 9 and "…" not in out.getvalue()
+        assert len(out.getvalue().splitlines()) == lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_stopped_leaves_no_file(saved: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", "from windrow.cli import main; main()", "run", str(saved / "query.toml")]
+    command += ["--input", "-", "--format", "arrow", "--output", str(saved / "windows.csv"), "--delay", "10s"]
+    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdin is not None
+    try:
+        stream = pa.ipc.new_stream(running.stdin, data.plugs().schema)
+        stream.write_table(data.plugs())  # and no end, so it waits for more
+        running.stdin.flush()
+        for _ in range(600):
+            if list(saved.glob(".*.partial")):
+                break
+            time.sleep(0.1)
+        assert list(saved.glob(".*.partial")), "it has begun"
+        running.send_signal(number)
+        running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode not in (0, -number)
+    assert not list(saved.glob("*windows*")) and not list(saved.glob(".*"))
 
 
 def test_version() -> None:

@@ -5,6 +5,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from windrow.errors import (
     PropertyError,
     QueryError,
     TimeColumnError,
+    TimeUnitWarning,
     WindowError,
     WindrowError,
 )
@@ -90,6 +92,11 @@ def test_every_part_counts(changes):
         ({"by": "window"}, QueryError, r"'window' \(key\) is taken"),
         ({"time": ""}, QueryError, "time has to be the name of a column, not ''"),
         ({"time": None}, QueryError, "time has to be the name of a column, not None"),
+        (
+            {"aggregates": {"m": Max(object)}},  # type: ignore[arg-type]
+            QueryError,
+            "aggregate 'm': Max takes the name of a column, or an expression, as text, not",
+        ),
         ({"window": None}, QueryError, "window has to be a window, a list or a dict of them, not None"),
         ({"window": "1h"}, QueryError, "window has to be a window"),
         ({"window": []}, QueryError, "window is empty"),
@@ -130,6 +137,42 @@ def test_mistakes_in_building(changes, error, message):
         query(**changes)
     assert isinstance(raised.value, WindrowError)
     assert isinstance(raised.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"window": TimeWindow("10m", 60), "time_unit": "s"},
+            "slide of TimeWindow is 60 microseconds, less than the times' unit of one second; "
+            "write '60s' if you mean 60 seconds",
+        ),
+        (
+            {"window": SessionWindow(1), "time_unit": "ms"},
+            "gap of SessionWindow is 1 microsecond, .* '1ms' if",
+        ),
+    ],
+)
+def test_a_number_that_seems_to_be_in_the_unit_of_times_is_a_warning(changes, message):
+    with pytest.warns(TimeUnitWarning, match=message) as told:
+        query(**changes)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"window": TimeWindow("10m", 60)},
+        {"window": TimeWindow("10m", 60), "time_unit": "us"},
+        {"window": TimeWindow("10m", "250ms"), "time_unit": "s", "lateness": "5ms"},
+        {"window": TimeWindow(2_000_000, 1_000_000), "time_unit": "s"},
+        {"window": CountWindow(10, 5), "time_unit": "s"},
+    ],
+)
+def test_a_duration_with_a_unit_is_no_warning(changes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Query.from_dict(query(**changes).to_dict()) == query(**changes)
 
 
 def test_a_query_does_not_change():

@@ -362,6 +362,14 @@ def test_delta_lengths_are_finite_numbers(wrong):
         DeltaWindow("x", wrong)
 
 
+def test_a_slide_in_months_needs_such_a_range():
+    with pytest.raises(
+        WindowError, match="with a slide in months, as '1mo' is, range has to be months"
+    ) as raised:
+        TimeWindow("5m", "1mo")
+    assert "zone" not in str(raised.value)
+
+
 def test_delta_mistakes():
     with pytest.raises(WindowError, match="attribute of DeltaWindow"):
         DeltaWindow("", 1)

@@ -63,10 +63,16 @@ def imported(path: str, allow: Allow, role: str, error: type[WindrowError] = Que
     except WindrowError:
         raise
     except Exception as cause:  # whatever the module raises when it runs
-        raise error(f"{role}: cannot import {path!r} ({cause}); make its module importable here") from cause
+        raise error(f"{role}: cannot import {path!r} ({cause}); {_remedy(cause)}") from cause
     if isinstance(found, type | FunctionType | BuiltinFunctionType):
         _check(str(found.__module__), path, allow, role, error)
     return found
+
+
+def _remedy(cause: Exception) -> str:
+    if not isinstance(cause, ModuleNotFoundError):
+        return "make its module importable here"
+    return "make its module importable here; if it is in the current folder: PYTHONPATH=. windrow run …"
 
 
 def _check(module: str, path: str, allow: Allow, role: str, error: type[WindrowError]) -> None:

@@ -178,6 +178,10 @@ _PARAMETERS: dict[str, tuple[type, ...]] = {
 """The types that a parameter may have in a document, by its annotation."""
 
 
+MADE_BY_FUNCTIONS = {"ProductOf", "FromBeam", "FromFlink"}
+"""Kinds that users know by the functions that make them, such as ``wr.product``."""
+
+
 def aggregate_from_dict(form: Mapping[str, Any], *, allow: Allow = ()) -> Aggregate:
     """The aggregate that :meth:`Aggregate.to_dict` wrote. User-defined kinds are imported by name.
 
@@ -191,8 +195,11 @@ def aggregate_from_dict(form: Mapping[str, Any], *, allow: Allow = ()) -> Aggreg
     if cls is None and ":" in kind:
         cls = imported(kind, allow, "an aggregate")
     if not (isinstance(cls, type) and issubclass(cls, Aggregate) and cls.dense is not Aggregate.dense):
-        hint = did_you_mean(kind, sorted(Aggregate.kinds), "there are")
-        raise QueryError(f"unknown aggregate kind {kind!r}; {hint} For one of your own, write 'module:Class'")
+        hint = did_you_mean(kind, sorted(set(Aggregate.kinds) - MADE_BY_FUNCTIONS), "there are")
+        end = "" if hint.endswith("?") else "."
+        raise QueryError(
+            f"unknown aggregate kind {kind!r}; {hint}{end} For one of your own, write 'module:Class'"
+        )
     try:
         made = cls.from_parameters(parameters, allow)
         _ = made.columns, made.arity, made.label

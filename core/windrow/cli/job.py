@@ -122,10 +122,18 @@ class Done:
     late_rows: int = 0
 
 
-class Progress:
-    """A bar on standard error, if that is a terminal."""
+COMPILING = (
+    "compiling kernels, once for this query and these columns; `windrow warm` does it ahead of the first run"
+)
 
-    def __init__(self, console: Console) -> None:
+
+class Progress:
+    """A bar on standard error, if that is a terminal.
+
+    The first kernel that is compiled is worth a line, ``announced``, also if it is no terminal.
+    """
+
+    def __init__(self, console: Console, announced: str = COMPILING) -> None:
         self.bars = Bars(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -139,6 +147,7 @@ class Progress:
         self.task: TaskID = self.bars.add_task("reading", total=None, rows=0, windows=0)
         self.rows = self.windows = 0
         self.doing = "reading"
+        self.announced = announced
 
     def __enter__(self) -> Progress:
         self.bars.start()
@@ -156,6 +165,9 @@ class Progress:
 
     def compiling(self, kernel: str | None) -> None:
         """A kernel is being compiled, or no more: then what was being done goes on."""
+        if self.announced:
+            self.bars.console.print(self.announced, soft_wrap=True)
+            self.announced = ""
         self.bars.update(self.task, description=self.doing if kernel is None else f"compiling {kernel}")
 
     def add(self, rows: int = 0, windows: int = 0) -> None:

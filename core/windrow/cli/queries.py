@@ -23,12 +23,13 @@ from __future__ import annotations
 import ast
 import json
 import tomllib
+import warnings
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windrow.cli.refusals import Refusal
-from windrow.errors import QueryError
+from windrow.errors import QueryError, TimeUnitWarning
 from windrow.imports import Allow, imported
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ __all__ = ["aggregate_form", "read_query"]
 
 
 def read_query(path: Path, allow: Allow = ()) -> Query:
-    """The query in a JSON or TOML file. ``allow`` names the modules that it may import."""
+    """The query in a JSON or TOML file. ``allow`` names the modules that it may import.
+
+    A duration without a unit that seems to be in the unit of times is refused: it could take hours and fill the disk.
+    """
     from windrow.query.query import Query
 
     parse = {".json": json.loads, ".toml": tomllib.loads}.get(path.suffix.lower())
@@ -58,7 +62,12 @@ def read_query(path: Path, allow: Allow = ()) -> Query:
             name: aggregate_form(name, form, allow) if isinstance(form, str) else form
             for name, form in aggregates.items()
         }
-    return Query.from_dict(document, allow=allow)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TimeUnitWarning)
+        try:
+            return Query.from_dict(document, allow=allow)
+        except TimeUnitWarning as warning:
+            raise Refusal(f"{path}: {warning}") from None
 
 
 def aggregate_form(name: str, text: str, allow: Allow = ()) -> dict[str, Any]:

@@ -97,10 +97,11 @@ def run(query_file: Path, engine: str, explained: bool, allow: tuple[str, ...], 
 
     from windrow.cli.job import Job, Progress
     from windrow.cli.queries import read_query
-    from windrow.kernels.compiling import telling
+    from windrow.cli.stopping import stoppable
+    from windrow.kernels.compiling import compile_seconds, telling
 
     messages = Console(stderr=True, highlight=False)
-    with refusals():
+    with refusals(), stoppable():
         job = Job(read_query(query_file, allow), **options)
         needed = NEEDS.get(engine)
         if needed is not None and importlib.util.find_spec(needed) is None:
@@ -111,15 +112,16 @@ def run(query_file: Path, engine: str, explained: bool, allow: tuple[str, ...], 
             raise Refusal(f"--idle goes with --engine local, not with {engine}")
         if explained:
             _explain(job)
-        began = perf_counter()
+        began, compiled = perf_counter(), compile_seconds()
         with Progress(messages) as progress, telling(progress.compiling):
             done = importlib.import_module(ENGINES[engine]).run(job, progress)
-        seconds = perf_counter() - began
-    _report(job, done, seconds)
+        compiled = compile_seconds() - compiled
+        seconds = perf_counter() - began - compiled
+    _report(job, done, seconds, compiled)
 
 
-def _report(job: Job, done: Done, seconds: float) -> None:
-    """Show the windows, if they have no other place, and say how many there were."""
+def _report(job: Job, done: Done, seconds: float, compiled: float) -> None:
+    """Show the windows, if they have no other place, and say how many there were, in how many seconds after compiling."""
     from rich.console import Console
 
     from windrow.cli.tables import Ends
@@ -131,6 +133,7 @@ def _report(job: Job, done: Done, seconds: float) -> None:
     late = f", {done.late_rows:,} too late" if done.late_rows else ""
     late += f" in {late_target}" if late and late_target not in (None, "-") else ""
     rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0 else ""
+    rate += f" after {compiled:.0f} s of compiling" if rate and compiled >= 1 else ""
     click.echo(
         f"{done.rows:,} rows → {done.output.written:,} windows{where}{late}{rate}",
         err="-" in (target, late_target),

@@ -13,6 +13,7 @@ from rich.table import Table
 
 __all__ = ["Ends", "show"]
 
+WIDEST = 100_000  # columns; a table that needs more is not for reading
 EDGE = 9  # rows shown at either end of a long result
 
 
@@ -36,7 +37,34 @@ class Ends:
 
 
 def show(console: Console, table: pa.Table, rest: pa.Table | None = None, title: str | None = None) -> None:
-    """Print a table and, after an ellipsis, the rows at its end."""
+    """Print a table and, after an ellipsis, the rows at its end. No value is cut off.
+
+    In a terminal that is too narrow for it, each row is printed as lines of a name and a value.
+    """
+    shown = _table(table, rest, title)
+    needed = console.measure(shown, options=console.options.update(max_width=WIDEST)).maximum
+    if needed <= console.width:
+        console.print(shown)
+    elif not console.is_terminal:
+        Console(file=console.file, width=needed).print(shown)
+    else:
+        _print_rows(console, table, rest, title)
+
+
+def _print_rows(console: Console, table: pa.Table, rest: pa.Table | None, title: str | None) -> None:
+    """Print each row as lines of a name and a value."""
+    names = max(map(len, table.column_names), default=0)
+    blocks = [] if title is None else [title]
+    for part in (table, rest):
+        if part is None:
+            continue
+        blocks += ["⋮"] if part is rest else []
+        for row in part.to_pylist():
+            blocks.append("\n".join(f"{escape(name.ljust(names))}  {cell(row[name])}" for name in row))
+    console.print("\n\n".join(blocks), soft_wrap=True)
+
+
+def _table(table: pa.Table, rest: pa.Table | None, title: str | None) -> Table:
     shown = Table(title=title, title_justify="left")
     for field in table.schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
@@ -47,7 +75,7 @@ def show(console: Console, table: pa.Table, rest: pa.Table | None = None, title:
         shown.add_row(*["⋮"] * table.num_columns)
         for row in rest.to_pylist():
             shown.add_row(*map(cell, row.values()))
-    console.print(shown)
+    return shown
 
 
 def cell(value: Any) -> str:

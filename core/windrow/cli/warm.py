@@ -56,7 +56,8 @@ def warm(query_file: Path, source: str, form: str | None, allow: tuple[str, ...]
         rows = open_rows(source, form)
         query.bind(rows.schema)
         began = perf_counter()
-        with Progress(Console(stderr=True, highlight=False)) as progress, telling(progress.compiling):
+        messages = Console(stderr=True, highlight=False)
+        with Progress(messages, announced="") as progress, telling(progress.compiling):
             run_once(query, _some(rows))
     click.echo(
         f"{compiled_kernels()} kernels compiled in {compile_seconds():.1f} s; the query is ready after {perf_counter() - began:.1f} s"

@@ -18,6 +18,11 @@ from windrow.query.query import Query
 from windrow.query.slicing import ENGINES, panes, time_windows, why_not_pushed_down
 from windrow.windows import CountWindow, PolicyWindow, SessionWindow, TimeWindow, Window
 
+CONTEXTS = {
+    "FCF": "a row's windows are known when it comes",
+    "FCA": "later rows decide a row's windows",
+}
+"""What forward context free and forward context aware mean. All windows of a query are of one kind."""
 SLICE = 40  # stamp, stop, page, and two links of four bytes each, per slice
 
 
@@ -65,9 +70,10 @@ class Explanation:
     @property
     def lines(self) -> list[tuple[str, str]]:
         """What it says, as names and texts."""
+        windows = self.query.windows
         return [
-            ("window", ", ".join(f"{label} ({window.context})" for label, window in self.query.windows)),
-            ("due when", self.query.windows[0][1].trigger),
+            ("window", f"{', '.join(label for label, _ in windows)} ({CONTEXTS[windows[0][1].context]})"),
+            ("due when", windows[0][1].trigger),
             ("algorithm", f"{self.algorithm}: {self.why}"),
             ("combines per slide", self.combines),
             *([] if self.chunk is None else [("chunk size", f"{self.chunk:,} slices")]),
@@ -184,7 +190,7 @@ def _whole(query: Query, schema: pa.Schema | None) -> str:
     )
     return (
         f"{', '.join(found)} from rows that are kept once, in order (1 copy per row); visits per row: {visits}; "
-        "workers needed: the time of one window divided by the time between two"
+        "workers needed: the time that one window takes, divided by the time between two windows"
     )
 
 
@@ -236,9 +242,9 @@ def _chunk(query: Query, monoids: dict[str, Monoid]) -> int | None:
 
 def _stored(query: Query, slices: int | None) -> str:
     if query.within is not None:
-        return "a leaf per 32 keys with all their slices: buckets are few"
+        return "a leaf per 32 keys, which has all their slices, because their buckets are few"
     if slices is not None and slices <= 4 * FOLD:
-        return "a leaf per 32 keys with all their slices: they are few"
+        return "a leaf per 32 keys, which has all their slices, because a window has few"
     corrected = query.late == "update" and time_windows(query)
     changing = ", and the slices that a late row may change" if corrected else ""
     return (

@@ -38,6 +38,7 @@ from windrow.expressions import Expression
 from windrow.imports import Allow
 from windrow.query import bound
 from windrow.query.approximation import check_within
+from windrow.query.bare_numbers import warn_of_bare_numbers
 from windrow.query.bound import BoundQuery
 from windrow.query.documents import arguments, check_names, from_text, reading
 from windrow.query.drawing import Drawing, draw, html_table, query_lines, text_table
@@ -158,6 +159,7 @@ class Query:
         for name, value in values.items():
             object.__setattr__(self, name, value)
         self._check()
+        warn_of_bare_numbers(self)
 
     def _check(self) -> None:
         seen: set[str] = set()
@@ -375,6 +377,10 @@ def _aggregates(aggregates: object) -> Named[Aggregate]:
         if not isinstance(aggregate, Aggregate):
             raise QueryError(
                 f"aggregate {name!r} has to be an aggregate such as Max('load'), not {aggregate!r}"
+            )
+        if wrong := [column for column in aggregate.columns if not isinstance(column, str)]:
+            raise QueryError(
+                f"aggregate {name!r}: {type(aggregate).__name__} takes the name of a column, or an expression, as text, not {wrong[0]!r}"
             )
         if aggregate.where is not None:
             Expression(aggregate.where)

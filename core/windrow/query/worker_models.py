@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from windrow import durations
 from windrow.aggregates.extent import Extent
 from windrow.errors import QueryError
 from windrow.query.query import Named, Query
@@ -65,7 +66,8 @@ class ActiveWorkers:
 
     def _share(self, query: Query, window: TimeWindow, number: int) -> Query:
         slide, offset = window.slide * self._workers, window.offset + number * window.slide
-        return replace(query, window=TimeWindow(window.range, slide, offset))
+        lengths = [durations.format(length) for length in (window.range, slide, offset)]
+        return replace(query, window=TimeWindow(*lengths))
 
 
 def extents_of(query: Query, schema: pa.Schema) -> Query:

@@ -22,6 +22,7 @@ import math
 import operator
 import sys
 from collections.abc import Mapping
+from datetime import timedelta
 from html import escape
 from numbers import Real
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -63,6 +64,8 @@ class Window:
     kind: ClassVar[str]
     context: ClassVar[Context]
     trigger: ClassVar[str]
+    bare: ClassVar[Mapping[str, int]] = {}
+    """Durations that were given as numbers, so in microseconds, by name. A note for warnings: no part of the value."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -163,7 +166,10 @@ class Window:
             object.__setattr__(self, name, value)
 
     def _duration(self, name: str, value: Duration) -> int:
-        return durations.parse(value, name=f"{name} of {type(self).__name__}")
+        micros = durations.parse(value, name=f"{name} of {type(self).__name__}")
+        if not isinstance(value, str | timedelta | np.timedelta64):
+            self._assign(bare={**self.bare, name: micros})
+        return micros
 
     def _positive_duration(self, name: str, value: Duration) -> int:
         micros = self._duration(name, value)

@@ -149,13 +149,22 @@ def _on_calendar(range: Length, slide: Length, offset: Length, zone: str) -> dic
     """The fields of a window of days or of months."""
     calendar.zone_named(zone)
     unit: calendar.Unit = "mo" if range.months else "d"
+    if slide.months and unit == "d":
+        raise WindowError(
+            f"range of TimeWindow is {range.text()!r}; with a slide in months, as {slide.text()!r} is, range has to be "
+            f"months, quarters or years too"
+        )
+    if offset.months and unit == "d":
+        raise WindowError(
+            f"offset of TimeWindow is {offset.text()!r}, but its range, {range.text()!r}, is not in months; give days and hours"
+        )
     for name, length in (("range", range), ("slide", slide)):
         if unit == "mo" and (length.micros or not length.months):
             raise WindowError(
                 f"range and slide of TimeWindow have to be both of months, quarters and years, or both of days and weeks; "
                 f"{name} is {length.text()!r}"
             )
-        if unit == "d" and (length.months or length.micros % DAY):
+        if unit == "d" and length.micros % DAY:
             raise WindowError(
                 f"{name} of TimeWindow is {length.text()!r}; with a zone it has to be whole days or weeks, or months, quarters "
                 f"or years. Shorter windows have no calendar: leave zone out, and shift windows of hours with offset="
@@ -164,10 +173,6 @@ def _on_calendar(range: Length, slide: Length, offset: Length, zone: str) -> dic
             raise WindowError(f"{name} of TimeWindow has to be longer than zero, not {length.text()!r}")
         if length.months > 12 * MOST_YEARS or length.micros > 365 * MOST_YEARS * DAY:
             raise WindowError(f"{name} of TimeWindow on a calendar has to be at most {MOST_YEARS} years")
-    if offset.months and unit == "d":
-        raise WindowError(
-            f"offset of TimeWindow is {offset.text()!r}, but its windows are days; give days and hours"
-        )
     units = [length.months if unit == "mo" else length.micros // DAY for length in (range, slide)]
     aligned = calendar.alignment(unit, units[1]) + offset.months
     room = ROOM[unit]
