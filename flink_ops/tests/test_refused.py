@@ -10,7 +10,7 @@ from pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 
 import windrow as wr
 from windrow import errors
-from windrow_flink import FPBA, environment, pack, windowed, windowed_by_workers, windowed_packed
+from windrow_flink import FPBA, environment, late_rows, pack, windowed, windowed_by_workers, windowed_packed
 
 ROW = Types.ROW_NAMED(
     ["plug", "ts", "load", "at"], [Types.STRING(), Types.LONG(), Types.DOUBLE(), Types.SQL_TIMESTAMP()]
@@ -53,6 +53,20 @@ def test_what_is_missing_or_does_not_fit_is_named(tmp_path: Path) -> None:
     for call, error, says in refused:
         with pytest.raises(error, match=says):
             call()
+
+
+def test_late_rows_of_another_stream_say_which_it_is() -> None:
+    stream = environment().from_collection([], type_info=ROW)
+    side = windowed(stream, query(late="side"), disorder="1s")
+    for wrong, says in (
+        (windowed(stream, query(), disorder="1s", uid="drop"), "give it late='side'"),
+        (side.map(lambda row: row), "before .map"),
+        (stream, "given to windowed"),
+        (SCHEMA, "this is a Schema"),
+    ):
+        with pytest.raises(errors.QueryError, match=says):
+            late_rows(wrong)
+    late_rows(side)
 
 
 def test_a_stream_without_end_and_watermarks_is_refused(tmp_path: Path) -> None:

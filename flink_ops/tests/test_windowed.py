@@ -27,6 +27,7 @@ from windrow_flink import (
 from windrow_flink.function import Wiring, rows_out
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import BYTES
+from windrow_flink.time_units import log_another_unit
 
 ROWS = 400
 TYPE = Types.ROW_NAMED(
@@ -212,6 +213,15 @@ def test_a_timer_is_set_for_the_end_of_the_first_window(range_: str, slide: str,
     query = wr.Query(window=wr.TimeWindow(range_, slide), aggregates={"n": wr.Count()})
     codec = RowCodec(pa.schema({"ts": pa.int64()}), "ts", [0])
     assert Wiring(query, codec, rows_out).due(7) == due  # in a gap: as soon as no earlier row can come
+
+
+def test_a_forgotten_time_unit_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    query = wr.Query(window=wr.TimeWindow("1h"), aggregates={"n": wr.Count()})
+    log_another_unit(pa.table({"ts": [1_700_000_000_000_000]}), query)
+    assert not caplog.records
+    log_another_unit(pa.table({"ts": [1_700_000_000]}), query)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING" and "time_unit='s'" in record.message
 
 
 def test_late_rows_go_where_the_query_says(collected: Any) -> None:

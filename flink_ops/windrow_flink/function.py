@@ -36,6 +36,7 @@ from windrow.query.slicing import time_windows
 from windrow.windows import TimeWindow
 from windrow_flink.elements import HEAD, MET
 from windrow_flink.pages import BucketPages, PageStates, in_thread, raw_bytes
+from windrow_flink.time_units import log_another_unit
 from windrow_flink.times import END, from_flink, to_flink
 
 BATCH = 4096
@@ -201,6 +202,7 @@ class WindowFunction(KeyedProcessFunction):
         self.held: dict[Any, Held] = {}
         self.now, self.met = -END, MET.pack(from_flink(-END))
         self.in_thread = in_thread(context)
+        self.took = False
         threads = wiring.threads or os.cpu_count() or 1
         self.pool = ThreadPoolExecutor(threads, "windrow") if wiring.threads != 1 else None
         metrics = context.get_metrics_group().add_group("windrow")
@@ -330,6 +332,9 @@ class WindowFunction(KeyedProcessFunction):
 
     def _take(self, operator: Operator | Emitter, rows: pa.Table) -> pa.Table:
         if self.wiring.schema is None or isinstance(operator, Emitter):
+            if not self.took:
+                log_another_unit(rows, self.wiring.query)
+                self.took = True
             return operator.process(rows)
         return operator.process_partials(rows)
 

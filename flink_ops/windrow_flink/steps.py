@@ -16,6 +16,9 @@ from windrow.errors import QueryError
 from windrow_flink.buckets import KEY_GROUPS
 from windrow_flink.function import WindowFunction, Wiring
 
+DESCRIPTION = "windows by windrow"
+"""What the plan of a job says of the window function."""
+
 
 class WindowStream(DataStream):
     """A stream of finished windows, which knows the tag of its late rows."""
@@ -31,10 +34,17 @@ def finish(keyed: KeyedStream, wiring: Wiring, output: TypeInformation, uid: str
     own = uid_in_mode(keyed, f"{uid}-{wiring.codec.form}")
     result = keyed.process(WindowFunction(wiring), output_type=output).name(uid).uid(own)
     result.set_max_parallelism(KEY_GROUPS)
+    result.set_description(DESCRIPTION)
     own_thread(result)
     if wiring.late_tag is not None:
         consume(result, wiring.late_tag, f"{uid}-late")
     return WindowStream(result, wiring.late_tag)
+
+
+def has_windows(stream: DataStream) -> bool:
+    """Whether a window function is among the steps that a stream is made by."""
+    steps = stream._j_data_stream.getTransformation().getTransitivePredecessors()
+    return any(step.getDescription() == DESCRIPTION for step in steps)
 
 
 def consume(result: DataStream, tag: OutputTag, uid: str) -> None:

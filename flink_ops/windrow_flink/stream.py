@@ -23,7 +23,7 @@ from windrow_flink.inputs import check_watermarks, checked_stream, kept_columns,
 from windrow_flink.packed import Packed, Packer, Split
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
-from windrow_flink.steps import WindowStream, finish, keyed_by_first, time_to_live, timed
+from windrow_flink.steps import WindowStream, finish, has_windows, keyed_by_first, time_to_live, timed
 from windrow_flink.times import microseconds
 
 
@@ -90,9 +90,23 @@ def late_rows(result: DataStream) -> DataStream:
     """
     if not isinstance(result, WindowStream) or result.late_tag is None:
         raise QueryError(
-            "late_rows() needs the stream that windowed() or windowed_packed() returned for a query with late='side'"
+            f"late_rows() needs the stream that windowed() or windowed_packed() returned for a query with late='side'; "
+            f"{_instead(result)}"
         )
     return result.get_side_output(result.late_tag)
+
+
+def _instead(result: object) -> str:
+    """What somebody gave to late_rows() who has no late rows there, and what to do."""
+    if isinstance(result, WindowStream):
+        return "this query has another late=, so give it late='side'"
+    if not isinstance(result, DataStream):
+        return f"this is a {type(result).__name__}"
+    if has_windows(result):
+        return (
+            "this is a stream made from it, so call late_rows() on the stream before .map() and other steps"
+        )
+    return "this stream has no windows yet: is it the one that was given to windowed()?"
 
 
 class KeyOf:
