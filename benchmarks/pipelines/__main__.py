@@ -2,7 +2,8 @@
 
 Beside seconds on the clock, CPU seconds are measured, which other programs on the machine disturb less. Prints tables
 and writes CSV and plots into ``benchmarks/results/pipelines``. streamz and Bytewax take part if they are installed:
-``pip install streamz bytewax``.
+``pip install streamz bytewax``. The engines have programs of their own: ``python -m benchmarks.pipelines.on_spark`` and
+``python -m benchmarks.pipelines.on_flink``.
 """
 
 from __future__ import annotations
