@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,9 @@ class Backlog:
         self.execution, self.worth = execution, worth
 
     def chunks(self, events: Sequence[Any]) -> list[Chunk] | None:
-        """Rows as columns, by source; None if one of them is not valid."""
+        """Rows as columns, by source; None if one of them is not valid, or if columns are not worth it or not exact."""
+        if len(events) < max(self.worth, 1) or (self.execution.arrival and not self._as_they_arrive(events)):
+            return None
         found: dict[str, list[Any]] = {}
         try:
             for ts, sequence, stream, named in events:
@@ -71,11 +74,36 @@ class Backlog:
         for stream, rows in found.items():
             ts, sequence, values = zip(*rows, strict=True)
             kinds = self.execution.graph.channels(stream) or {}
-            columns = [
-                pa.array(c, kind) for c, kind in zip(zip(*values, strict=True), kinds.values(), strict=True)
-            ]
+            try:
+                columns = [
+                    pa.array(c, kind)
+                    for c, kind in zip(zip(*values, strict=True), kinds.values(), strict=True)
+                ]
+            except UnicodeError:  # half of a surrogate pair
+                return None
             chunks.append(Chunk.of(stream, ts, sequence, pa.Table.from_arrays(columns, names=list(kinds))))
         return chunks
+
+    def _as_they_arrive(self, events: Sequence[Any]) -> bool:
+        """In order of arrival: whether columns do what rows would, down to figures and reports, and in less time.
+
+        The updates have come in the order of their ids, and everything so far is older. No window takes them: when a
+        session is due depends on when its rows are handed over. Nothing computes a value of another type than it says.
+        Composites do not outnumber updates, most of which may be filtered before they come to them.
+        """
+        graph = self.execution.graph
+        sources = {event[2] for event in events}
+        if graph.functions or events[0][0] < self.execution.reached:
+            return False
+        if not all(isinstance(graph.streams.get(name), Source) and graph.channels(name) for name in sources):
+            return False
+        if not all(earlier < later for earlier, later in pairwise(tuple(event[:3]) for event in events)):
+            return False
+        most = min(len(events), graph.quotas.executions - 1)
+        affected = self._affected(sources, most)
+        return len(affected) <= most and all(
+            self._in_columns(name) and graph.plans[name].query is None for name in affected
+        )
 
     def takes(self, chunks: Sequence[Chunk], position: Id) -> bool:
         """Whether these updates can run as columns."""
@@ -89,8 +117,10 @@ class Backlog:
         _, ts, sequence = order(chunks)
         if not in_order(chunks) or Id(int(ts[0]), int(sequence[0])) <= position:
             return False
+        if ts[0] < self.execution.reached or not all(graph.channels(chunk.stream) for chunk in chunks):
+            return False
         affected = self._affected([chunk.stream for chunk in chunks])
-        return len(affected) <= graph.quotas.executions and all(map(self._in_columns, affected))
+        return len(affected) < graph.quotas.executions and all(map(self._in_columns, affected))
 
     def run(self, chunks: Sequence[Chunk], out: Emissions, rows: Rows) -> Id:
         """Run updates that :meth:`takes` accepted; the id of the last one."""
@@ -135,7 +165,7 @@ class Backlog:
                 )
             self.execution.reach(int(ts[end - 1]))
             begin = end
-        return Id(int(ts[-1]), int(sequence[-1]))
+        return Id(int(ts[-1]), int(sequence[-1]), chunks[source[-1]].stream)
 
     def _end(self, windowed: Sequence[CompositePlan], ts: Ints, begin: int) -> int:
         """Where a piece ends: before the first update at which a window may be due."""
@@ -143,16 +173,21 @@ class Backlog:
         dues += [self.execution.window(plan).earliest_end(int(ts[begin])) for plan in windowed]
         return max(int(np.searchsorted(ts, min(dues), "left")), begin + 1) if dues else len(ts)
 
-    def _affected(self, sources: Iterable[str]) -> list[str]:
-        """The composites that updates of these sources can reach, in the order in which they run."""
+    def _affected(self, sources: Iterable[str], most: int = 1 << 62) -> list[str]:
+        """The composites that updates of these sources can reach, in the order in which they run.
+
+        If there are more than ``most``, some of them.
+        """
         found: dict[str, None] = {}
         left = list(sources)
-        while left:
+        while left and len(found) <= most:
             for _, other, is_open in self.execution.edges(left.pop()):
                 if is_open and other not in found:
                     found[other] = None
                     if self.execution.graph.plans[other].query is None:
                         left.append(other)
+                    if len(found) > most:
+                        break
         rank = self.execution.graph.rank
         return sorted(found, key=lambda name: (rank[name], name))
 
@@ -165,6 +200,7 @@ class Backlog:
             and plan.stream.compose == "fresh"
             and name not in execution.broken
             and all(rank[other] < rank[name] for other in plan.inputs)
+            and _is_plain(plan)
             and all(pa.types.is_primitive(k) or k == pa.string() for k in plan.row_channels.values())
         )
 
@@ -323,6 +359,12 @@ class Backlog:
                     execution.states(other).figures.count("blocked", len(event))
                     execution.dirty.add(other)
         out.add_blocks(blocks)
+
+
+def _is_plain(plan: CompositePlan) -> bool:
+    """Whether a composite has channels, and no stream that is a member of two inputs."""
+    members = [name for names in plan.members.values() if len(names) != 1 for name in names]
+    return bool(plan.row_channels) and len(members) == len(set(members))
 
 
 def _last_trigger(triggers: Sequence[str], made: dict[str, Made], events: Ints) -> Ints:

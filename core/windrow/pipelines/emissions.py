@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -82,6 +82,14 @@ class UpdateColumns:
         rows = zip(*columns, strict=True) if columns else ((),) * len(self.ts)
         return [Update(self.stream, Id(*at), row, names) for at, row in zip(times, rows, strict=True)]
 
+    def texts(self) -> list[str]:
+        """The values of each, as JSON: the text of :attr:`Update.named`."""
+        if not self.values.num_columns:
+            return ["{}"] * len(self.ts)
+        keys = [encode(name).replace("%", "%%") for name in self.values.column_names]
+        form = "{" + ",".join(f"{key}:%s" for key in keys) + "}"
+        return list(map(form.__mod__, zip(*map(_texts, self.values.columns), strict=True)))
+
 
 class Emissions:
     """Emitted updates in order. Blocks of columns are turned into rows only if somebody asks."""
@@ -91,7 +99,7 @@ class Emissions:
         self.count = 0
 
     def add(self, stream: str, at: Id, values: tuple[Any, ...], channels: tuple[str, ...]) -> None:
-        if not self.parts or (self.parts[-1] and isinstance(self.parts[-1][0], UpdateColumns)):
+        if not self.parts or _is_columns(self.parts[-1]):
             self.parts.append([])
         self.parts[-1].append(Update(stream, at, values, channels))  # type: ignore[arg-type]
         self.count += 1
@@ -107,7 +115,7 @@ class Emissions:
 
     def __iter__(self) -> Iterator[Update]:
         for part in self.parts:
-            if part and isinstance(part[0], UpdateColumns):
+            if _is_columns(part):
                 yield from _merged(part)
             else:
                 yield from part  # type: ignore[misc]
@@ -117,18 +125,55 @@ class Emissions:
 
     def to_table(self) -> pa.Table:
         """The updates as rows of :data:`UPDATES`."""
-        rows = list(self)
-        columns = [
-            [row.stream for row in rows],
-            [row.at.ts for row in rows],
-            [row.at.sequence for row in rows],
-            [encode(row.named) for row in rows],
+        tables = [
+            _blocks_table(part) if _is_columns(part) else _rows_table(part)  # type: ignore[arg-type]
+            for part in self.parts
         ]
-        return pa.table([pa.array(c, f.type) for c, f in zip(columns, UPDATES, strict=True)], schema=UPDATES)
+        if len(tables) == 1:
+            return tables[0]
+        return pa.concat_tables(tables).combine_chunks() if self.count else _rows_table([])
 
     def of(self, stream: str) -> list[Update]:
         """The updates of one stream."""
         return [update for update in self if update.stream == stream]
+
+
+def _is_columns(part: list[Update] | list[UpdateColumns]) -> TypeGuard[list[UpdateColumns]]:
+    return bool(part) and isinstance(part[0], UpdateColumns)
+
+
+def _rows_table(rows: list[Update]) -> pa.Table:
+    columns = [
+        [row.stream for row in rows],
+        [row.at.ts for row in rows],
+        [row.at.sequence for row in rows],
+        [encode(row.named) for row in rows],
+    ]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, UPDATES, strict=True)], schema=UPDATES)
+
+
+def _blocks_table(blocks: list[UpdateColumns]) -> pa.Table:
+    """The rows that :func:`_merged` has, in its order, without an object for each."""
+    blocks = sorted(blocks, key=lambda block: (block.rank, block.stream))
+    order = np.argsort(np.concatenate([block.event for block in blocks]), kind="stable")
+    number = np.repeat(np.arange(len(blocks)), [len(block.ts) for block in blocks])[order]
+    texts = [text for block in blocks for text in block.texts()]
+    columns = [
+        pa.array([block.stream for block in blocks], pa.string()).take(pa.array(number)),
+        pa.array(np.concatenate([block.ts for block in blocks])[order]),
+        pa.array(np.concatenate([block.sequence for block in blocks])[order]),
+        pa.array([texts[place] for place in order.tolist()], pa.string()),
+    ]
+    return pa.table(columns, schema=UPDATES)
+
+
+def _texts(column: pa.ChunkedArray) -> list[str]:
+    """The JSON of each value. Numbers have no comma, so all of them are written with one call."""
+    kind = column.type
+    if pa.types.is_integer(kind) or kind in (pa.float64(), pa.float32(), pa.bool_()):
+        values = column.to_pylist() if column.null_count else column.to_numpy().tolist()
+        return encode(values)[1:-1].split(",") if values else []
+    return list(map(encode, column.to_pylist()))
 
 
 def _merged(blocks: list[UpdateColumns]) -> Iterator[Update]:

@@ -149,10 +149,12 @@ def _renamed(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
 
 def _output(runtime: Runtime, out: Emissions) -> pa.Table:
     updates, plans = out.to_table(), runtime.graph.plans
-    streams = updates.column("stream").to_pylist()
-    sinks = [plans[name].stream.sink if name in plans else None for name in streams]
-    updates = updates.append_column("kind", pa.array(["update"] * len(streams), pa.string()))
-    updates = updates.append_column("sink", pa.array(sinks, pa.string()))
+    streams = updates.column("stream")
+    names = pc.unique(streams)
+    sinks = [plans[name].stream.sink if name in plans else None for name in names.to_pylist()]
+    sink = pa.array(sinks, pa.string()).take(pc.index_in(streams, names).combine_chunks())
+    updates = updates.append_column("kind", pa.repeat(pa.scalar("update", pa.string()), len(streams)))
+    updates = updates.append_column("sink", sink)
     reports = reports_to_table(runtime.reports())
     return pa.concat_tables([_filled(updates), _filled(reports)] if reports.num_rows else [_filled(updates)])
 

@@ -106,6 +106,8 @@ class Execution:
         self.reached = -(1 << 62)
         """The largest event time so far, or the watermark."""
         self._due: list[tuple[int, int, str]] = []
+        self._scheduled: dict[str, int] = {}
+        """For each window the time under which it is in the heap."""
         self._runners: dict[str, CompositeRunner] = {}
         self._edges: dict[str, tuple[tuple[int, str, bool], ...]] = {}
 
@@ -284,8 +286,16 @@ class Execution:
         return found
 
     def schedule(self, name: str, window: WindowedStream) -> None:
-        if window.due is not None:
+        """When this window may be due could have changed."""
+        if window.due is not None and self._scheduled.get(name) != window.due:
+            self._scheduled[name] = window.due
             heappush(self._due, (window.due, self.graph.rank[name], name))
+
+    def commit_windows(self) -> None:
+        """Write what changed of windows into the runtime's commit. Rows that had waited for it may move what is due."""
+        for name, window in self.windows.items():
+            window.commit()
+            self.schedule(name, window)
 
     @property
     def due(self) -> int | None:
@@ -295,13 +305,20 @@ class Execution:
             window = self.windows.get(name)
             if window is not None and window.due == due:
                 return due
-            heappop(self._due)
+            self._unschedule()
         return None
+
+    def _unschedule(self) -> str:
+        """Take the first window out of the heap; its name."""
+        due, _, name = heappop(self._due)
+        if self._scheduled.get(name) == due:
+            del self._scheduled[name]
+        return name
 
     def fire(self, watermark: int, out: Emissions) -> None:
         """Emit the windows that end at or before the watermark, in the order of their ends."""
         while (due := self.due) is not None and due <= watermark:
-            _, _, name = heappop(self._due)
+            name = self._unschedule()
             window = self.windows[name]
             try:
                 found = window.advance(due)

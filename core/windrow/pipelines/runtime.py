@@ -110,7 +110,7 @@ class Runtime:
                 self._report("refused", name_of(change), change.at, str(error))
         events = events_of(updates, self._execution.reports)
         if self.order == "arrival":
-            self._run(events, out)
+            self._run_many(events, out)
         else:
             self._wait(events)
         return out
@@ -140,7 +140,7 @@ class Runtime:
         released: list[Event] = []
         while self._waiting and self._waiting[0][0] < watermark:
             released.append(heappop(self._waiting)[4])
-        self._released(released, out)
+        self._run_many(released, out)
         self._due_changes(Id(watermark, BEFORE.sequence), out)
         self._execution.fire(watermark, out)
         self._execution.reach(watermark)
@@ -220,8 +220,7 @@ class Runtime:
                 put, gone = self.state(name).pages(name)
                 self._put |= put
                 self._gone |= dict.fromkeys(gone)
-        for window in self._execution.windows.values():
-            window.commit()
+        self._execution.commit_windows()
         put, gone = self._ledger.pages()
         self._put |= put
         self._put |= {HEADER: self._header()}
@@ -307,10 +306,9 @@ class Runtime:
             self._entered += 1
             heappush(self._waiting, (*event[:3], self._entered, event))
 
-    def _released(self, events: list[Event], out: Emissions) -> None:
-        chunks = None
-        if len(events) >= self._backlog.worth and not self._ledger.scheduled:
-            chunks = self._backlog.chunks(events)
+    def _run_many(self, events: list[Event], out: Emissions) -> None:
+        """Run updates as columns if that is possible and worth it, otherwise one by one."""
+        chunks = None if self._ledger.scheduled else self._backlog.chunks(events)
         if chunks is not None and self._backlog.takes(chunks, self.position):
             self._backlog_run(chunks, out)
         else:
