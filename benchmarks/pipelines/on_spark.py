@@ -3,7 +3,8 @@
 Updates are files, one for each micro-batch. The graph is a file of changes, which the first micro-batch reads. The peer is a
 plain stateful map: it keeps the latest value of each stream and emits a row for each update, whatever the graph. Spark has
 three ways to write it in Python; all of them run first, and the fastest is the peer. Ours and the peer take turns in one
-session, over the same files; their rows go nowhere. The first micro-batches, in which workers start, do not count.
+session, over the same files; their rows go nowhere. The first micro-batches, in which workers start, do not count. A deep
+graph emits many rows for each update. ``ratio_to_as_many_rows`` is beside a plain stateful map that emits as many.
 
 A change is put while a query has updates in every micro-batch. ``micro_batches`` is how many began after the change and had no
 update of the new composite yet; 0 means that the very next one had it. ``seconds`` are from the change to the end of that one.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -117,14 +118,19 @@ class OfRows(OfFrames):
         self.latest.update((row.v,))
 
 
-def of_groups(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
-    for frame in frames:
-        state.update((float(frame["v"].iloc[-1]),))
-        yield frame
+def of_groups(times: int = 1) -> Callable[..., Iterator[Any]]:
+    """A function that emits every row so many times."""
+
+    def emit(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
+        for frame in frames:
+            state.update((float(frame["v"].iloc[-1]),))
+            yield frame if times == 1 else frame.loc[frame.index.repeat(times)]
+
+    return emit
 
 
 PEERS: dict[str, tuple[Any, ...]] = {
-    "applyInPandasWithState": (of_groups, OUT, LATEST, "append", "NoTimeout"),
+    "applyInPandasWithState": (of_groups(), OUT, LATEST, "append", "NoTimeout"),
     "transformWithStateInPandas": (OfFrames(), OUT, "append", "None"),
     "transformWithState": (OfRows(), OUT, "append", "None"),
 }
@@ -142,6 +148,12 @@ def run_peer(files: Files, peer: str) -> list[float]:
     return steady(run(getattr(files.plain().groupBy("stream"), peer)(*PEERS[peer])))
 
 
+def run_as_many(files: Files, times: int) -> list[float]:
+    """The peer that emits as many rows as a graph does."""
+    grouped = files.plain().groupBy("stream")
+    return steady(run(grouped.applyInPandasWithState(of_groups(times), OUT, LATEST, "append", "NoTimeout")))
+
+
 def steady(progress: list[Any]) -> list[float]:
     """Seconds of the micro-batches that count."""
     return [seconds(each) for each in progress[FIRST:]]
@@ -152,7 +164,7 @@ def seconds(progress: Any) -> float:
 
 
 def beside_peer(files: Files, shape: str, depth: int, peer: str, rounds: int) -> Row:
-    graph, mine, theirs = files.add_graph(shape, depth), [], []
+    graph, mine, theirs, many = files.add_graph(shape, depth), [], [], []
     for _ in range(rounds):
         progress = run(files.ours(graph))
         emitted = {each["observedMetrics"]["windrow pipelines"]["emitted"] for each in progress}
@@ -160,6 +172,7 @@ def beside_peer(files: Files, shape: str, depth: int, peer: str, rounds: int) ->
             raise SystemExit(f"{graph}: micro-batches emitted {emitted} updates, not {SIZE * (depth + 1)}")
         mine.append(steady(progress))
         theirs.append(run_peer(files, peer))
+        many.append(run_as_many(files, depth + 1))
     all_mine, all_theirs = ([each for some in runs for each in some] for runs in (mine, theirs))
     return {
         "shape": shape,
@@ -169,6 +182,7 @@ def beside_peer(files: Files, shape: str, depth: int, peer: str, rounds: int) ->
         "worst_seconds": rounded(max(all_mine)),
         "peer_median_seconds": rounded(median(all_theirs)),
         "ratio": rounded(ratio([*map(median, theirs)], [*map(median, mine)])),
+        "ratio_to_as_many_rows": rounded(ratio([*map(median, many)], [*map(median, mine)])),
     }
 
 
