@@ -1,7 +1,7 @@
 """``python -m benchmarks.chaos spark --kills 10``: an engine is harmed in every way, and its output compared.
 
 Ways that an engine can be harmed in are named with ``--what``; without it, all are tried. Writes
-``benchmarks/results/chaos/kills-ENGINE.csv``, and exits with 1 if a window is lost or came twice.
+``benchmarks/results/chaos/kills-ENGINE.csv``, or ``kills-ENGINE-WHAT.csv``, and exits with 1 if a window is lost or came twice.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def main() -> int:
     asked = parse.parse_args()
     program = import_module(f"benchmarks.chaos.{asked.engine}_kills")
     sys.path.insert(0, str(program.TESTS))
+    file = "-".join(["kills", asked.engine, *(kind.replace(" ", "-") for kind in asked.what or [])])
     rows = []
     for kind in asked.what or program.KINDS:
         with tempfile.TemporaryDirectory(prefix="windrow-chaos-", ignore_cleanup_errors=True) as folder:
@@ -34,7 +35,7 @@ def main() -> int:
                 program.run(kind, asked.kills, Path(folder), asked.seed, lambda text: print(text, flush=True))
             )
         print(rows[-1], flush=True)
-        write(rows, asked.output / f"kills-{asked.engine}.csv")
+        write(rows, asked.output / f"{file}.csv")
     return 1 if any(row["lost_or_wrong"] or row.get("doubled") for row in rows) else 0
 
 
