@@ -203,6 +203,12 @@ def test_functions_have_to_be_registered() -> None:
     typed = Expression("hypot(x, i)").bind(TYPES, functions={"hypot": hypot})
     assert typed.row({"x": 3.0, "i": 4}) == 5.0 and typed.row({"x": None, "i": 4}) is None
     assert typed.sql("spark") is None
+    half = Registered(lambda a: a // 2, (pa.int64(),), pa.float64())
+    typed = Expression("half(i)").bind(TYPES, functions={"half": half})
+    assert repr(typed.row({"i": 7})) == "3.0", "of the type that it is registered with, as in a batch"
+    text = Registered(str, (pa.int64(),), pa.int64())
+    with pytest.raises(ExpressionError, match=r"function text\(\) returned '7', which is not of type int64"):
+        Expression("text(i)").bind(TYPES, functions={"text": text}).row({"i": 7})
     broken = Registered(lambda a: 1 // 0, (pa.int64(),), pa.int64())
     with pytest.raises(ExpressionError, match=r"function broken\(7\) raised ZeroDivisionError"):
         Expression("broken(i)").bind(TYPES, functions={"broken": broken}).row({"i": 7})

@@ -163,12 +163,13 @@ def _converted(term: Term, kind: pa.DataType) -> Term:
 def _registered(name: str, registered: Registered) -> Function:
     def value(*arguments: Any) -> Any:
         try:
-            return registered.call(*arguments)
+            result = registered.call(*arguments)
         except Exception as cause:
             shown = ", ".join(map(repr, arguments))
             raise ExpressionError(
                 f"function {name}({shown[:200]}) raised {type(cause).__name__}: {cause}"
             ) from cause
+        return result if type(result) is plain else _in_type(name, result, registered.returns)
 
     def signature(types: tuple[pa.DataType, ...]) -> tuple[tuple[pa.DataType, ...], pa.DataType] | None:
         takes = registered.takes
@@ -177,5 +178,20 @@ def _registered(name: str, registered: Registered) -> Function:
         )
         return (takes, registered.returns) if fits else None
 
+    plain = PLAIN.get(registered.returns)
     takes = ", ".join(map(str, registered.takes))
     return Function(f"{name}()", takes or "nothing", signature, value, can_fail=True)
+
+
+PLAIN = {pa.float64(): float, pa.int64(): int, pa.bool_(): bool, pa.string(): str}
+"""The Python types whose values are those of an Arrow type as they are."""
+
+
+def _in_type(name: str, result: Any, kind: pa.DataType) -> Any:
+    """What a registered function returned, in the type that it is registered with."""
+    try:
+        return pa.scalar(result, kind).as_py()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as cause:
+        raise ExpressionError(
+            f"function {name}() returned {result!r}, which is not of type {kind}"
+        ) from cause
