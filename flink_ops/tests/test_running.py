@@ -189,9 +189,13 @@ def test_packed_streams_and_early_results(collected: Any) -> None:
 
 
 def test_the_state_of_a_count_window_does_not_grow(tmp_path: Path) -> None:
-    """Rows of one key, of which a checkpoint would hold megabytes if they were kept; benchmarks/flink/state.py has 10 million."""
-    rows = 40_000
-    flink = environment(checkpoints=tmp_path, every="200ms")
+    """Rows of one key, of which a checkpoint would hold megabytes if they were kept; benchmarks/flink/state.py has 10 million.
+
+    A checkpoint has the log, and the rows that wait for the next watermark. On a fast machine these are many, unless it comes soon.
+    """
+    rows, waiting = 40_000, 1 << 18
+    settings = {"pipeline.auto-watermark-interval": "10 ms"}
+    flink = environment(checkpoints=tmp_path, every="200ms", settings=settings)
     query = wr.Query(by="plug", window=wr.CountWindow(1000, 100), aggregates={"peak": wr.Max("load")})
     found = windowed(made(flink, rows, owned.OneKey()), query, disorder=0)
     discard = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
@@ -206,4 +210,4 @@ def test_the_state_of_a_count_window_does_not_grow(tmp_path: Path) -> None:
         time.sleep(0.05)
     ended.result()
     assert len(sizes) >= 3, sizes
-    assert max(sizes.values()) < LOG + (1 << 17) < rows * 48, sizes
+    assert max(sizes.values()) < LOG + waiting < rows * 48 / 3, sizes
