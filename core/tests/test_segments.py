@@ -10,7 +10,7 @@ import pytest
 from windrow import errors
 from windrow.storage import segments
 from windrow.storage.pages import HEADER, MemoryPages
-from windrow.storage.segments import Segments
+from windrow.storage.segments import Segments, header_in
 
 
 class Counting(MemoryPages):
@@ -50,6 +50,15 @@ def test_a_commit_is_few_calls() -> None:
     held = slid(Segments(store), keys=1000, pages_each=10, commits=40)
     assert store.calls < 40 * 10
     assert Segments(store).get(held) == held
+
+
+def test_the_header_is_read_without_the_directory() -> None:
+    """A directory of several blocks lies in the store, and who has only the header's value can read the header."""
+    store = MemoryPages()
+    held = slid(Segments(store), keys=1000, pages_each=10, commits=40)
+    assert any(name.startswith("block.") for name in store.held)
+    assert header_in(store.held[HEADER]) == held[HEADER]
+    assert header_in(b"a header that is not in segments") == b"a header that is not in segments"
 
 
 def test_pages_that_stay_do_not_keep_those_that_go() -> None:

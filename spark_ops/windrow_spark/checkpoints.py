@@ -20,7 +20,7 @@ from windrow.errors import FingerprintMismatch, QueryError, StoreError
 from windrow.storage import snapshot
 from windrow.storage.codec import decompress
 from windrow.storage.pages import HEADER, MemoryPages
-from windrow.storage.segments import Segments
+from windrow.storage.segments import Segments, header_in
 from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.batch import OUTPUT_ROWS
 from windrow_spark.buckets import HEADER_STATE, MARK, PAGES_STATE
@@ -94,10 +94,10 @@ def _of_another_stream(cause: PySparkException) -> bool:
 
 
 def _check_header(page: bytes, fitted: FittedQuery) -> None:
-    query, pages = fitted.query, MemoryPages()
-    pages.commit({HEADER: page}, [])
-    found = decompress(Segments(pages).get([HEADER])[HEADER])
-    header = snapshot.read(found, query.fingerprint, query.described, holder="checkpoint")
+    query = fitted.query
+    header = snapshot.read(
+        decompress(header_in(page)), query.fingerprint, query.described, holder="checkpoint"
+    )
     if "schema" not in header:
         return
     known = pa.ipc.read_schema(pa.py_buffer(header["schema"]))

@@ -45,7 +45,7 @@ from windrow.storage.codec import CODECS, compress, decompress
 from windrow.storage.directory import BLOCK, Directory
 from windrow.storage.pages import HEADER, Pages
 
-__all__ = ["Segments"]
+__all__ = ["Segments", "header_in"]
 
 MAGIC, VERSION = b"segments", 1
 SMALL = 1 << 16
@@ -183,6 +183,25 @@ class Segments:
         if newest := decompress(head["block"]):
             texts[(head["next"] - 1) // BLOCK] = newest
         self._directory = Directory.load(texts, head["next"])
+
+
+def header_in(value: bytes) -> bytes:
+    """The operator's header in the value that a store has under ``header``, whether its pages are in segments or not.
+
+    Nothing else of the store is read, so this also tells whose state it is where only the header was fetched.
+
+    >>> from windrow.storage.pages import MemoryPages
+    >>> store = MemoryPages()
+    >>> Segments(store).commit({"header": b"h"}, delete=[])
+    >>> header_in(store.held["header"])
+    b'h'
+    """
+    if not value.startswith(MAGIC):
+        return value
+    held = _checked_head(value)["pages"].get(HEADER)
+    if held is None:
+        raise CorruptSnapshot("the header of segments holds no header of an operator")
+    return bytes(held)
 
 
 _RESTORE = "restore it from a backup"
