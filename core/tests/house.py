@@ -75,6 +75,7 @@ NAMED_TUPLE = {"_replace", "_fields", "_asdict", "_make", "_field_defaults"}
 
 PYFLINK = "PyFlink has no public way to the Java object that it wraps, or to the parts of a type"
 FOREIGN_PRIVATE_NAMES = {
+    ("windrow_spark", "_jdf"): "PySpark has no public way to what Spark thinks of the size of a DataFrame",
     ("windrow_spark", "_jvm"): "PySpark has no public way to the settings of a context that has started",
     ("windrow_flink", "_basic_type"): PYFLINK,
     ("windrow_flink", "_element_type"): PYFLINK,

@@ -10,10 +10,12 @@ from pyspark.sql import functions as F
 
 import windrow as wr
 from windrow.errors import AggregateError, ColumnError, QueryError, TimeColumnError
-from windrow_spark import progress, register, windowed
+from windrow.query.slicing import sql_forms
+from windrow_spark import explain, plans, progress, register, slices, windowed
 from windrow_spark.key_ranges import cut_of
 from windrow_spark.ranges import has_hot_key
 from windrow_spark.schemas import fit
+from windrow_spark.spark_alone import by_spark
 
 ROWS = """
     select case when id % 7 = 0 then null else concat('plug ', id % 5) end as plug,
@@ -97,6 +99,57 @@ def test_every_plan_gives_the_answer_of_the_process(
     expected = wr.aggregate(data, query)
     got = answer(windowed(rows, query, **options), query, data)
     assert_same(got, expected)
+
+
+WHOLE = {
+    "peak": wr.Max("load"), "low": wr.Min("load"), "n": wr.Count(), "loads": wr.Count("load"), "total": wr.Sum("n"),
+    "mean": wr.Mean("load"), "sum": wr.Sum("load"), "far": wr.Sum("far"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "window", [wr.TimeWindow("3s", offset="500ms"), wr.TimeWindow("10s", "1s", "-300ms")]
+)
+def test_ways_of_spark_alone_have_the_bits_of_the_process(rows: DataFrame, window: wr.TimeWindow) -> None:
+    """Also sums of floats, of which some cancel each other: their parts are added without rounding."""
+    far = rows.withColumn("far", F.expr("case when id % 2 = 0 then 1e14 else -1e14 end + id / 7"))
+    query = wr.Query("plug", window=window, aggregates=WHOLE)
+    data = far.orderBy("ts", "id").toArrow()
+    expected = wr.aggregate(data, query)
+    fitted = fit(query, far)
+    seen = plans.look(far, fitted)
+    forms = sql_forms(fitted.bound, seen.scales)
+    assert forms is not None and seen.complete
+    ways = {
+        "copies": by_spark(far, fitted, forms, two_steps=False),
+        "two steps": by_spark(far, fitted, forms, two_steps=True),
+        "slices": slices.by_slices(far, fitted, forms),
+    }
+    for name, found in ways.items():
+        got = answer(found, query, data)
+        for column in expected.column_names:
+            ours, theirs = (each.column(column).to_pylist() for each in (got, expected))
+            assert [repr(x) for x in ours] == [repr(x) for x in theirs], (name, column)
+
+
+def test_a_plan_is_chosen_by_what_it_copies(spark: SparkSession) -> None:
+    """Dense rows: Spark alone while it copies little, then slices. Sparse rows: all to Python. Nothing known: rows."""
+
+    def chosen(rows: int, a_second: int, window: wr.TimeWindow, **aggregates: wr.Aggregate) -> str:
+        frame = spark.sql(
+            f"select timestamp_micros(id * {1_000_000 // a_second}) ts, 0.1D * id as load from range({rows})"
+        )
+        return explain(frame, wr.Query(window=window, aggregates=aggregates)).name
+
+    peak, hour = {"peak": wr.Max("load")}, wr.TimeWindow("1h", "1s")
+    assert chosen(1_000, 1, wr.TimeWindow("1m"), **peak) == "groups"
+    assert chosen(1_000_000, 1, wr.TimeWindow("2s", "1s"), **peak) == "copies"
+    assert chosen(1_000_000, 100, wr.TimeWindow("8s", "1s"), **peak) == "two steps"
+    assert chosen(10_000, 1000, hour, **peak, mean=wr.Mean("load")) == "two steps"
+    assert chosen(100_000_000, 1000, hour, **peak, mean=wr.Mean("load")) == "slices"
+    assert chosen(1_000_000, 1, hour, **peak) == "rows"
+    assert chosen(1_000, 1, hour, spread=wr.Std("load")) == "rows"
+    assert chosen(1_000, 1, hour, zero=wr.Sum("load * 0")) == "rows"
 
 
 def assert_same(got: pa.Table, expected: pa.Table) -> None:

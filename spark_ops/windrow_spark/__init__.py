@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from windrow_spark.checkpoints import inspect_state, remaining
     from windrow_spark.cluster import library_archive, prepare, session_conf
-    from windrow_spark.frames import windowed
+    from windrow_spark.frames import explain, windowed
     from windrow_spark.metrics import Measured, Metrics
     from windrow_spark.pipelines import pipelined
     from windrow_spark.progress_line import progress
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Measured",
     "Metrics",
+    "explain",
     "inspect_state",
     "library_archive",
     "pipelined",
@@ -35,7 +36,7 @@ __all__ = [
 _MODULES = {
     "checkpoints": ("inspect_state", "remaining"),
     "cluster": ("library_archive", "prepare", "session_conf"),
-    "frames": ("windowed",),
+    "frames": ("explain", "windowed"),
     "metrics": ("Measured", "Metrics"),
     "pipelines": ("pipelined",),
     "progress_line": ("progress",),

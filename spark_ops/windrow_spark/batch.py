@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from windrow import Query
+from windrow.expressions.sql import quoted
 from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.rehearsal import batch_rehearsal
 from windrow_spark.schemas import FittedQuery
@@ -76,5 +77,4 @@ def with_code(
 
 def column(name: str) -> Any:
     """The column of exactly this name, which may hold dots and backticks."""
-    escaped = name.replace("`", "``")
-    return F.col(f"`{escaped}`")
+    return F.col(quoted(name))

@@ -10,12 +10,14 @@ from windrow import Idle, Query
 from windrow.durations import Duration
 from windrow.errors import QueryError
 from windrow.query.key_ranges import cuttable
-from windrow.query.slicing import PushDown, exact, obstacle, push_down_option, time_windows
+from windrow.query.slicing import PushDown, obstacle, push_down_option, scalable, time_windows
 from windrow.query.worker_models import extents_of
-from windrow_spark import batch, key_ranges, ranges, slices, tumbling
+from windrow_spark import batch, key_ranges, ranges, slices
 from windrow_spark.checkpoints import check_checkpoint
 from windrow_spark.cluster import check_state_store
+from windrow_spark.plans import BatchPlan, asked_for, plan_of
 from windrow_spark.schemas import FittedQuery, check_order, fit
+from windrow_spark.spark_alone import by_spark
 from windrow_spark.streaming import BUCKETS, check_stream, stream
 
 
@@ -34,11 +36,11 @@ def windowed(
 ) -> Any:
     """The windows of a batch or streaming DataFrame, as a DataFrame: keys…, window_start, window_end, aggregates….
 
-    ``push_down``: let Spark compute slices in the JVM, so that only their partials go to Python. "auto" does so in a batch, for
-    time windows, if every aggregate has an SQL form that is as exact as ours, and the first rows, which a small job looks at, do
-    not each have a slice of their own. ``True`` does not look, and also accepts Spark's rounding of
-    floating-point sums. A stream pushes down only with ``True``: Spark then drops late rows by its own rule, when their slice
-    is finished. ``pushdown`` is another spelling of ``push_down``.
+    ``push_down``: let Spark compute slices in the JVM, so that only their partials go to Python, or whole windows, so that nothing does.
+    "auto" does so in a batch, for time windows, if every aggregate has an SQL form that is as exact as ours, and if that is
+    likely to be faster; a small job looks at the first rows, and :func:`explain` tells what was chosen. ``True`` does not look,
+    and also accepts Spark's rounding of floating-point sums. A stream pushes down only with ``True``: Spark then drops late
+    rows by its own rule, when their slice is finished. ``pushdown`` is another spelling of ``push_down``.
 
     ``parallel`` (batch; not for delta and policy windows): cut keys into ranges that different tasks compute. A number is how
     many ranges. The time of each key is cut for time windows; for others, keys with more than such a share of all rows are
@@ -71,16 +73,48 @@ def windowed(
         check_state_store(frame.sparkSession)
         if checkpoint is not None:
             check_checkpoint(frame.sparkSession, fitted, os.fspath(checkpoint), buckets)
-        pushed = asked is True and _pushes_down(frame, fitted, True, stream=True)
+        pushed = asked is True and not _obstacle(frame, fitted, True, stream=True)
         return stream(frame, fitted, buckets, push_down=pushed, workers=workers, idle=Idle.of(idle))
     Idle.of(idle)  # a batch has one watermark, at its end
-    if _pushes_down(frame, fitted, asked) and (asked is True or parallel in ("auto", False)):
-        if tumbling.spark_alone(fitted.bound):
-            return tumbling.by_groups(frame, fitted)
-        if asked is True or not slices.sparse(frame, fitted):
-            return slices.by_slices(frame, fitted)
+    plan = _plan(frame, fitted, asked, parallel)
+    if plan.name in ("groups", "copies", "two steps"):
+        return by_spark(frame, fitted, plan.forms, two_steps=plan.name == "two steps")
+    if plan.name == "slices":
+        return slices.by_slices(frame, fitted, plan.forms)
     ranged = _in_ranges(frame, fitted, parallel)
     return batch.by_rows(frame, fitted) if ranged is None else ranged
+
+
+def explain(
+    frame: Any,
+    query: Query,
+    *,
+    push_down: PushDown = "auto",
+    parallel: bool | int | Literal["auto"] = "auto",
+) -> BatchPlan:
+    """The plan that ``windowed`` chooses for a batch DataFrame, with the reason. Small jobs look at the first rows, as there.
+
+    >>> print(explain(spark.table("loads"), query))                                 # doctest: +SKIP
+    slices: several rows share a slice
+    """
+    check_order(frame, query, "explain")
+    if frame.isStreaming:
+        raise QueryError("explain() tells the plan of a batch; a stream has one plan, see push_down=")
+    return _plan(frame, fit(query, frame), push_down_option(push_down, None), parallel)
+
+
+def _plan(
+    frame: Any, fitted: FittedQuery, asked: PushDown, parallel: bool | int | Literal["auto"]
+) -> BatchPlan:
+    """How a batch is computed."""
+    reason = _obstacle(frame, fitted, asked)
+    if reason:
+        return BatchPlan("rows", reason, {})
+    if asked is True:
+        return asked_for(fitted)
+    if parallel not in ("auto", False):
+        return BatchPlan("rows", "parallel= cuts keys, and for that rows go to Python", {})
+    return plan_of(frame, fitted)
 
 
 def _check_workers(fitted: FittedQuery, workers: int | None, *, streaming: bool) -> None:
@@ -94,10 +128,10 @@ def _check_workers(fitted: FittedQuery, workers: int | None, *, streaming: bool)
     extents_of(fitted.query, fitted.schema)
 
 
-def _pushes_down(frame: Any, fitted: FittedQuery, asked: PushDown, *, stream: bool = False) -> bool:
-    """Whether Spark computes the slices; an error if that was asked for and cannot be."""
+def _obstacle(frame: Any, fitted: FittedQuery, asked: PushDown, *, stream: bool = False) -> str:
+    """Why Spark does not compute slices; empty if it does. An error if that was asked for and cannot be."""
     if asked is False:
-        return False
+        return "push_down=False"
     reason = obstacle(fitted.bound, "spark", stream=stream)
     if (
         not reason
@@ -109,7 +143,9 @@ def _pushes_down(frame: Any, fitted: FittedQuery, asked: PushDown, *, stream: bo
         )
     if asked is True and reason:
         raise QueryError(f"push_down=True: {reason}; leave push_down out, and rows go to Python")
-    return not reason and (asked is True or exact(fitted.bound))
+    if not reason and asked is not True and not scalable(fitted.bound):
+        reason = "Spark's SQL rounds an aggregate more than windrow does; push_down=True accepts that"
+    return reason
 
 
 def _in_ranges(frame: Any, fitted: FittedQuery, parallel: bool | int | Literal["auto"]) -> Any:

@@ -9,26 +9,26 @@ push-down is possible.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from windrow.aggregates import SliceSql
 from windrow.columns.times import PER_UNIT, TimeUnit
 from windrow.query.bound import BoundQuery
 from windrow.query.slicing import cuts, time_windows
 from windrow_spark.batch import column, sorted_through, task, with_code
 from windrow_spark.schemas import FittedQuery, arrow_schema
 
-SAMPLE = 1 << 11
 
-
-def by_slices(frame: Any, fitted: FittedQuery) -> Any:
-    """The windows of a batch DataFrame whose slices Spark computes."""
+def by_slices(frame: Any, fitted: FittedQuery, forms: Mapping[str, SliceSql] | None = None) -> Any:
+    """The windows of a batch DataFrame whose slices Spark computes. ``forms`` is the SQL to use instead of each aggregate's own."""
     by = [column(name) for name in fitted.query.by]
     time = fitted.query.time
     start = slice_start(fitted.bound, event_time(fitted))
-    slices = frame.groupBy(*by, start.alias(time)).agg(*partials(fitted.bound))
+    slices = frame.groupBy(*by, start.alias(time)).agg(*partials(fitted.bound, forms))
     sent = partials_schema(fitted, slices)
     through = with_code(
         frame, fitted.query, fitted.schema, task(fitted.query, fitted.schema, sent), partials=sent
@@ -36,42 +36,13 @@ def by_slices(frame: Any, fitted: FittedQuery) -> Any:
     return sorted_through(slices, fitted.query.by, time, through, fitted.output)
 
 
-def sparse(frame: Any, fitted: FittedQuery) -> bool:
-    """Whether most slices hold one row, so that to aggregate them first would only cost a shuffle.
-
-    The first rows are looked at, with one task. If they are few, or not in the order of time, they do not tell.
-    """
-    time = event_time(fitted)
-    key = F.hash(*map(column, fitted.query.by)) if fitted.query.by else F.lit(0)
-    some = frame.select(key.alias("key"), slice_start(fitted.bound, time).alias("slice")).limit(SAMPLE)
-    return _mostly_single([(row.key, row.slice) for row in some.collect() if row.slice is not None])
-
-
-def _mostly_single(rows: list[tuple[int, int]]) -> bool:
-    """Whether rows, given as key and slice, are in order and have slices of their own.
-
-    >>> _mostly_single([(0, second) for second in range(2000)])
-    True
-    >>> _mostly_single([(0, second // 10) for second in range(2000)])
-    False
-    >>> _mostly_single([(0, second * 7919 % 2003) for second in range(2000)])
-    False
-    """
-    last: dict[int, int] = {}
-    later = earlier = 0
-    for key, start in rows:
-        later += start > last.get(key, start)
-        earlier += start < last.get(key, start)
-        last[key] = start
-    return len(rows) >= SAMPLE // 2 and earlier * 10 < later and len(rows) < 1.5 * len(set(rows))
-
-
-def partials(bound: BoundQuery) -> list[Any]:
+def partials(bound: BoundQuery, forms: Mapping[str, SliceSql] | None = None) -> list[Any]:
     """One SQL expression for every field of every aggregate's partial."""
     found = []
     for name, monoid in bound.monoids.items():
-        assert monoid.sql is not None and monoid.fields is not None
-        expressions = monoid.sql.on("spark")
+        sql = monoid.sql if forms is None else forms[name]
+        assert sql is not None and monoid.fields is not None
+        expressions = sql.on("spark")
         assert expressions is not None
         inputs = bound.sql_inputs(name, "spark")
         assert inputs is not None, "obstacle() has looked"

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Field, Monoid, SliceSql
-from windrow.aggregates.monoid import first_field
+from windrow.aggregates.monoid import WindowSql, first_field
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,12 @@ class Count(Aggregate):
             invert=_minus,
             output=pa.int64(),
             inputs=tuple(types),
-            sql=SliceSql({"n": "count({0})" if types else "count(*)"}),
+            sql=_sql("count({0})" if types else "count(*)"),
         )
+
+
+def _sql(count: str) -> SliceSql:
+    return SliceSql({"n": count}, windows=WindowSql.of_one(count, "sum({0})"))
 
 
 def _one(*_: Any) -> tuple[int]:

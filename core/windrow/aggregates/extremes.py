@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Field, Monoid, SliceSql, dtype_of, highest, link, lowest
-from windrow.aggregates.monoid import first_field, wrapped
+from windrow.aggregates.monoid import WindowSql, first_field, wrapped
 from windrow.errors import AggregateError
 
 
@@ -171,7 +171,9 @@ def _extreme(
         output=type_,
         inputs=(type_,),
         selective=True,
-        sql=_propagating(sql) if dtype.kind == "f" else SliceSql({"extreme": sql}),
+        sql=_propagating(sql)
+        if dtype.kind == "f"
+        else SliceSql({"extreme": sql}, windows=WindowSql.of_one(sql, sql)),
     )
 
 
@@ -182,13 +184,15 @@ def _propagating(sql: str) -> SliceSql:
     so NaN is found by a ``case`` that it cannot simplify.
     """
     spark = f"case when bool_or(isnan({{0}})) then cast('NaN' as double) else {sql} end"
+    extreme = sql if sql.startswith("max(") else spark
     return SliceSql(
-        {"extreme": sql if sql.startswith("max(") else spark},
+        {"extreme": extreme},
         flink={
             "extreme": "case when max(case when {0} is null then -2 when {0} < 0 then -1 when {0} >= 0 "
             "then 0 else 1 end) = 1 "
             f"then cast('NaN' as double) else {sql} end"
         },
+        windows=WindowSql.of_one(extreme, extreme),
     )
 
 

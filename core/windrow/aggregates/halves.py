@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from windrow.aggregates.monoid import WindowSql
+
 
 def halves_lift(x: Any) -> Any:
     whole = int(x)
@@ -80,4 +82,20 @@ def flink_halves(x: str) -> tuple[str, str]:
     return (
         f"sum(({x} - {lo}) / 4294967296) + sum({lo}) / 4294967296",
         f"mod(sum({lo}), 4294967296)",
+    )
+
+
+def spark_whole(x: str) -> WindowSql:
+    """Spark's expressions for the sum itself, an error if it does not fit 64 bits."""
+    lo = f"({x} & 4294967295)"
+    hi, total = (
+        "({hi} + shiftright({lo}, 32))",
+        "shiftleft({hi} + shiftright({lo}, 32), 32) | ({lo} & 4294967295)",
+    )
+    overflow = "raise_error('windrow.errors.ArithmeticOverflow: the exact sum does not fit int64')"
+    return WindowSql(
+        {"hi": f"sum(shiftright({x}, 32))", "lo": f"sum({lo})"},
+        {"hi": "sum({0})", "lo": "sum({0})"},
+        f"case when {hi} between -2147483648 and 2147483647 then {total} "
+        f"when {hi} is not null then cast({overflow} as bigint) end",
     )

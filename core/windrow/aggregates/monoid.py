@@ -18,7 +18,7 @@ import pyarrow as pa
 from windrow.columns import arrow
 from windrow.errors import AggregateError
 
-__all__ = ["Field", "Monoid", "Partial", "SliceSql", "link"]
+__all__ = ["Field", "Monoid", "Partial", "SliceSql", "WindowSql", "link"]
 
 Partial = Any
 
@@ -48,19 +48,41 @@ class Field(NamedTuple):
 
 
 @dataclass(frozen=True)
+class WindowSql:
+    """How Spark's SQL computes a whole window without us, to the same bits or within the aggregate's tolerance.
+
+    ``parts`` are computed from rows, with one expression each over ``{0}``, ``{1}`` … the input columns. ``merge`` gives that of
+    several slices, over ``{0}``, and ``lower`` the result, over ``{part}`` for each name.
+    """
+
+    parts: Mapping[str, str]
+    merge: Mapping[str, str]
+    lower: str
+
+    @classmethod
+    def of_one(cls, expression: str, merge: str) -> WindowSql:
+        """For a result that is a single part."""
+        return cls({"result": expression}, {"result": merge}, "{result}")
+
+
+@dataclass(frozen=True)
 class SliceSql:
     """How an engine's SQL computes a slice's partial: one expression per field, over ``{0}``, ``{1}`` … the
     input columns.
 
     ``NULL`` stands for the field's identity. ``flink`` is given where Flink's SQL differs from Spark's,
     ``engines`` names those whose arithmetic keeps our null and NaN rules, and ``exact`` is false if the
-    engine rounds more than we do.
+    engine rounds more than we do. ``windows`` is given if Spark can also merge slices and lower the result.
+    ``scaled`` gives a form that does not round more, from what :func:`~windrow.aggregates.split_sums.split_scale` makes
+    of the largest magnitude that values have.
     """
 
     fields: Mapping[str, str]
     flink: Mapping[str, str] | None = None
     engines: tuple[str, ...] = ("spark", "flink")
     exact: bool = True
+    windows: WindowSql | None = None
+    scaled: Callable[[float], SliceSql] | None = None
 
     def on(self, engine: str) -> Mapping[str, str] | None:
         """The expressions for ``"spark"`` or ``"flink"``; ``None`` if that engine cannot compute the partial.

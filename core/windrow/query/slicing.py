@@ -21,8 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from windrow.aggregates.algebra import Monoid
-from windrow.aggregates.monoid import first_field
+from windrow.aggregates.algebra import Monoid, SliceSql
 from windrow.errors import QueryError
 from windrow.query.bound import BoundQuery
 from windrow.query.inputs import columns_of
@@ -34,15 +33,17 @@ __all__ = [
     "Panes",
     "PushDown",
     "columns_sent",
+    "copies_in_sql",
     "cuts",
     "exact",
     "obstacle",
     "panes",
     "push_down_option",
+    "scalable",
     "slice_start",
+    "sql_forms",
     "time_windows",
     "why_not_pushed_down",
-    "windows_are_slices",
 ]
 
 ENGINES = {"spark": "Spark", "flink": "Flink"}
@@ -151,28 +152,59 @@ def exact(bound: BoundQuery) -> bool:
     return all(monoid.sql is not None and monoid.sql.exact for monoid in bound.monoids.values())
 
 
-def windows_are_slices(bound: BoundQuery) -> bool:
-    """Whether each window is one slice, and each result a field of its partial. Then an engine that aggregates slices
-    has the windows themselves, to the last bit. Called for queries that can be pushed down.
+def scalable(bound: BoundQuery) -> bool:
+    """Whether Spark's SQL rounds no more than windrow does, once it is known how large values are."""
+    forms = [monoid.sql for monoid in bound.monoids.values()]
+    return all(form is not None and (form.exact or form.scaled is not None) for form in forms)
+
+
+def sql_forms(
+    bound: BoundQuery, scales: Mapping[str, float | None] | None = None
+) -> dict[str, SliceSql] | None:
+    """The SQL of each aggregate, by output name. ``scales`` are for those whose exact form needs one; none if one is missing.
+
+    >>> import pyarrow as pa
+    >>> import windrow as wr
+    >>> query = wr.Query(window=wr.TimeWindow("1m"), aggregates={"n": wr.Count(), "mean": wr.Mean("load")})
+    >>> bound = query.bind(pa.schema({"ts": pa.int64(), "load": pa.float64()}))
+    >>> exact(bound), scalable(bound), sql_forms(bound, {}) is None
+    (False, True, True)
+    >>> [form.exact for form in sql_forms(bound, {"mean": 1024.0}).values()]
+    [True, True]
+    """
+    found = {}
+    for name, monoid in bound.monoids.items():
+        form = monoid.sql
+        if form is not None and scales is not None and not form.exact:
+            scale = scales.get(name)
+            form = None if form.scaled is None or scale is None else form.scaled(scale)
+        if form is None:
+            return None
+        found[name] = form
+    return found
+
+
+def copies_in_sql(bound: BoundQuery) -> int | None:
+    """In how many windows a row is, if SQL alone can compute the windows of a query; otherwise none.
+
+    It can if each slice belongs to the same number of windows. Called for queries that can be pushed down.
 
     >>> import pyarrow as pa
     >>> import windrow as wr
     >>> schema = pa.schema({"ts": pa.int64(), "load": pa.float64()})
     >>> def query(window, aggregate): return wr.Query(window=window, aggregates={"x": aggregate}).bind(schema)
-    >>> windows_are_slices(query(wr.TimeWindow("1m"), wr.Max("load")))
-    True
-    >>> windows_are_slices(query(wr.TimeWindow("1m"), wr.Mean("load")))
-    False
+    >>> copies_in_sql(query(wr.TimeWindow("1m"), wr.Max("load")))
+    1
+    >>> copies_in_sql(query(wr.TimeWindow("1m", "10s"), wr.Mean("load")))
+    6
+    >>> copies_in_sql(query(wr.TimeWindow("1m"), wr.Std("load")))
     """
     query, windows = bound.query, time_windows(bound.query)
-    tumbling = len(windows) == 1 and not query.labelled and windows[0].slide == windows[0].range
-    return tumbling and query.early is None and all(map(_is_a_field, bound.monoids.values()))
-
-
-def _is_a_field(monoid: Monoid) -> bool:
-    """Whether a result is the first field of the partial. That of SQL is null where there was no row, as ours is."""
-    whole = monoid if monoid.inner is None else monoid.inner
-    return whole.lower is first_field and not monoid.lowers_count
+    if len(windows) != 1 or query.labelled or query.early is not None or windows[0].range % windows[0].slide:
+        return None
+    forms = [monoid.sql for monoid in bound.monoids.values()]
+    whole = all(form is not None and (form.windows or form.scaled) is not None for form in forms)
+    return windows[0].range // windows[0].slide if whole else None
 
 
 def push_down_option(push_down: PushDown, pushdown: PushDown | None) -> PushDown:
