@@ -15,15 +15,16 @@ from windrow.durations import Duration
 from windrow.errors import QueryError
 from windrow.operator.idle import Idle
 from windrow.query.query import Query
-from windrow_flink.batches import gathers, stream_batches
 from windrow_flink.buckets import Buckets, checked, spread
+from windrow_flink.columns import kinds_of
 from windrow_flink.elements import PACKED
 from windrow_flink.function import LogCodec, Wiring, rows_out
+from windrow_flink.generated import gather as gather_rows
 from windrow_flink.inputs import check_watermarks, checked_stream, kept_columns, stream_type
-from windrow_flink.packed import Packed, Packer, Split
+from windrow_flink.packed import Packed
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
-from windrow_flink.steps import WindowStream, finish, has_windows, keyed_by_first, time_to_live, timed
+from windrow_flink.steps import WindowStream, finish_rows, has_windows, keyed_by_first, time_to_live, timed
 from windrow_flink.times import microseconds
 
 
@@ -46,9 +47,9 @@ def windowed(
     time column, that far behind the latest row. A stream that ends is finished by its end. Rows that come too
     late (``late="side"``) are at :func:`late_rows`.
 
-    With ``gather``, rows cross into Python in Arrow batches, as many as come within ``python.fn-execution.bundle.time``;
-    without it, one by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and texts,
-    and a batch does not wait for longer than the next watermark.
+    With ``gather``, the JVM gathers rows until the next watermark, and they cross into Python together; without it, one
+    by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and texts. No window comes
+    later because of it.
 
     ``buckets`` is the number of groups of keys, and so the largest parallelism. ``ttl`` frees the state of a group that
     has been idle for so long. Neither may change between a savepoint and its resumption, and rows have to cross in the
@@ -64,22 +65,20 @@ def windowed(
         check_watermarks(source)
     kept = kept_columns(query, known)
     flink_keys = list(spread(checked(buckets, query)))
-    together = schema is None and gathers(source, kept) if gather is None else gather
+    together = schema is None and kinds_of(kept) is not None if gather is None else gather
     codec: LogCodec
-    step: ProcessFunction
     if together:
-        codec, step = Packed(kept), Split(Packer(query, flink_keys, kept), disorder is not None)
-        source = stream_batches(source, kept, watermarks=disorder is None)
+        codec = Packed(kept)
+        elements = gather_rows(source, query, known, kept, flink_keys, disorder, uid)
     else:
         codec = RowCodec(
             kept, query.time, [known.get_field_index(name) for name in kept.names], query.time_unit
         )
         of = KeyOf([known.get_field_index(name) for name in query.by], Buckets(flink_keys))
-        step = ToBucket(codec, of, disorder is not None)
-    elements = timed(source, step, PACKED, disorder, uid, alone=together)
+        elements = timed(source, ToBucket(codec, of, disorder is not None), PACKED, disorder, uid)
     late_tag = OutputTag(f"{uid}-late", type_of(codec.schema)) if query.late == "side" else None
     wiring = Wiring(query, codec, rows_out, late_tag, rows_out, ttl=time_to_live(ttl), idle=Idle.of(idle))
-    return finish(keyed_by_first(elements, BYTES), wiring, type_of(bound.output_schema), uid)
+    return finish_rows(keyed_by_first(elements, BYTES), wiring, bound.output_schema, uid)
 
 
 def late_rows(result: DataStream) -> DataStream:
