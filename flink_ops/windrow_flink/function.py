@@ -43,7 +43,11 @@ from windrow_flink.times import END, from_flink, to_flink
 BATCH = 4096
 """How many rows of a bucket may wait in the log before the operator takes them."""
 LOG = 1 << 18
-"""How many bytes of a bucket are logged before its operator writes its pages."""
+"""How many bytes of a bucket are logged at least before its operator writes its pages."""
+LONGEST = 4 << 20
+"""After so many bytes of its log an operator writes its pages, however large they are."""
+WORTH = 8
+"""The log may be so many times as long as the pages, because to write these takes as long as they are large."""
 MOST = 1 << 14
 """How many windows leave together."""
 LEVELS = ("state_bytes", "cold_keys", "freezes", "thaws")
@@ -168,7 +172,7 @@ class Wiring:
     threads: int | None = 1
     """How many threads a slot has for the operator's work; ``None`` is one for each core."""
     log: int = LOG
-    """How many bytes of a bucket are logged before its operator writes its pages."""
+    """How many bytes of a bucket are logged at least before its operator writes its pages."""
     queries: Mapping[int, Query] | None = None
     """The query of each Flink key, if they differ."""
     emitter: bool = False
@@ -310,7 +314,7 @@ class WindowFunction(KeyedProcessFunction):
         late_rows, lcs_tasks = held.drained(len(entries), settled=settled)
         self.late_rows.inc(late_rows)
         self.lcs_tasks.inc(lcs_tasks)
-        if held.log_bytes >= self.wiring.log:
+        if held.log_bytes >= max(self.wiring.log, min(WORTH * held.pages.size, LONGEST)):
             operator.commit()
             self.log.clear()
             held.log_cleared()

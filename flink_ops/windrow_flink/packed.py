@@ -30,7 +30,7 @@ from windrow.query.query import BoundQuery, Query
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.columns import check_fingerprint, read_columns
 from windrow_flink.elements import HEAD, MET, PACKED
-from windrow_flink.function import Wiring, rows_out
+from windrow_flink.function import LONGEST, Wiring, rows_out
 from windrow_flink.generated import gather
 from windrow_flink.inputs import check_watermarks, checked_stream, kept_columns, stream_type
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
@@ -38,8 +38,6 @@ from windrow_flink.steps import finish, finish_rows, keyed_by_first, time_to_liv
 
 ROWS = 1 << 17
 """How many rows a reader puts into one batch, before it is split by bucket."""
-LOG = 4 << 20
-"""How many bytes of a bucket are logged before its operator writes its pages."""
 _TOLD = struct.Struct("<q")
 """The time that an element contributes to Flink's watermarks, after its head."""
 _GATHERED = struct.Struct("<iI")
@@ -105,7 +103,9 @@ def windowed_packed(
     late_tag = None
     if query.late == "side":
         late_tag = OutputTag(f"{uid}-late", BYTES if packed_output else type_of(codec.schema))
-    wiring = Wiring(query, codec, emit, late_tag, emit, ttl=time_to_live(ttl), idle=Idle.of(idle), log=LOG)
+    wiring = Wiring(
+        query, codec, emit, late_tag, emit, ttl=time_to_live(ttl), idle=Idle.of(idle), log=LONGEST
+    )
     keyed = keyed_by_first(stream, BYTES)
     if packed_output:
         return finish(keyed, wiring, BYTES, uid)

@@ -58,6 +58,23 @@ def windowed(
 
     Times come out as ``Types.SQL_TIMESTAMP()`` (in UTC), or as whole microseconds if they came in as such.
     """
+    return windows_of(stream, query, schema, disorder, buckets, ttl, gather, idle, uid, threads=1)
+
+
+def windows_of(
+    stream: DataStream,
+    query: Query,
+    schema: pa.Schema | None,
+    disorder: Duration | None,
+    buckets: int | None,
+    ttl: Duration | None,
+    gather: bool | None,
+    idle: Idle | Duration | None,
+    uid: str,
+    *,
+    threads: int | None,
+) -> DataStream:
+    """As :func:`windowed`. ``threads`` is how many threads each slot has for the operator's work; ``None`` is one for each core."""
     source = checked_stream(stream)
     known = schema if schema is not None else schema_of(stream_type(source))
     bound = query.bind(known)
@@ -77,7 +94,16 @@ def windowed(
         of = KeyOf([known.get_field_index(name) for name in query.by], Buckets(flink_keys))
         elements = timed(source, ToBucket(codec, of, disorder is not None), PACKED, disorder, uid)
     late_tag = OutputTag(f"{uid}-late", type_of(codec.schema)) if query.late == "side" else None
-    wiring = Wiring(query, codec, rows_out, late_tag, rows_out, ttl=time_to_live(ttl), idle=Idle.of(idle))
+    wiring = Wiring(
+        query,
+        codec,
+        rows_out,
+        late_tag,
+        rows_out,
+        ttl=time_to_live(ttl),
+        idle=Idle.of(idle),
+        threads=threads,
+    )
     return finish_rows(keyed_by_first(elements, BYTES), wiring, bound.output_schema, uid)
 
 
