@@ -82,7 +82,7 @@ class FPBA(KeyedProcessFunction):
         """
         _check(query)
         return windows_of(
-            stream, _with_pba(query), None, disorder, buckets, ttl, None, None, uid, threads=threads
+            stream, _with_pba(query), threads=threads, disorder=disorder, buckets=buckets, ttl=ttl, uid=uid
         )
 
     def open(self, context: RuntimeContext) -> None:

@@ -58,21 +58,32 @@ def windowed(
 
     Times come out as ``Types.SQL_TIMESTAMP()`` (in UTC), or as whole microseconds if they came in as such.
     """
-    return windows_of(stream, query, schema, disorder, buckets, ttl, gather, idle, uid, threads=1)
+    return windows_of(
+        stream,
+        query,
+        schema,
+        threads=1,
+        disorder=disorder,
+        buckets=buckets,
+        ttl=ttl,
+        gather=gather,
+        idle=idle,
+        uid=uid,
+    )
 
 
 def windows_of(
     stream: DataStream,
     query: Query,
-    schema: pa.Schema | None,
+    schema: pa.Schema | None = None,
+    *,
+    threads: int | None,
     disorder: Duration | None,
     buckets: int | None,
     ttl: Duration | None,
-    gather: bool | None,
-    idle: Idle | Duration | None,
+    gather: bool | None = None,
+    idle: Idle | Duration | None = None,
     uid: str,
-    *,
-    threads: int | None,
 ) -> DataStream:
     """As :func:`windowed`. ``threads`` is how many threads each slot has for the operator's work; ``None`` is one for each core."""
     source = checked_stream(stream)
