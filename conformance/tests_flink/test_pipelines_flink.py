@@ -18,7 +18,7 @@ from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
 from windrow.errors import ColumnError
 from windrow.pipelines import UPDATES, changes_to_table
-from windrow_conformance.pipelines import pipeline_cases
+from windrow_conformance.pipelines import pipeline_cases, rounds
 from windrow_conformance.pipelines.story import SPACES, Story
 from windrow_flink import environment, pipelined, reports
 
@@ -94,6 +94,7 @@ def test_transcripts(mode: str, parallelism: int, bundle: int) -> None:
         flink.from_collection(updates, type_info=UPDATE),
         flink.from_collection(changes, type_info=CHANGE),
         disorder="1h",
+        rounds=rounds(CASES),
     )
     emitted, reported = collected(shown(found, Shown("update")), shown(reports(found), Shown("report")))
     for case in CASES:

@@ -29,7 +29,7 @@ from pyflink.datastream.state import ListStateDescriptor
 import windrow  # noqa: F401  # whole, before its parts: see the package
 from windrow.durations import Duration
 from windrow.errors import ColumnError
-from windrow.pipelines.engine import OUTPUT, ROWS, RuntimeOptions, Settings, feed
+from windrow.pipelines.engine import JOINED, OUTPUT, ROWS, RuntimeOptions, Settings, exported, feed
 from windrow.pipelines.runtime import Runtime
 from windrow_flink.buckets import KEY_GROUPS
 from windrow_flink.elements import MET
@@ -37,7 +37,7 @@ from windrow_flink.function import current_key
 from windrow_flink.inputs import check_watermarks, checked_stream, stream_type
 from windrow_flink.pages import BucketPages, PageStates, raw_bytes
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
-from windrow_flink.steps import WindowStream, consume, keyed_by_first, own_thread, timed, uid_in_mode
+from windrow_flink.steps import consume, keyed_by_first, own_thread, timed, uid_in_mode
 from windrow_flink.times import END, from_flink, microseconds, to_flink
 
 SPACE = "space"
@@ -73,6 +73,9 @@ def pipelined(
     when they come. :func:`reports` are the rows of what failed, was refused or came late. ``functions``, ``sinks``,
     ``quotas``, ``allow`` and ``late`` are those of :class:`windrow.pipelines.Runtime`. ``uid`` must be different for each
     operator of a job.
+
+    ``rounds`` are the rounds of spaces that import streams of others, such as ``{"city": 1}``: each round is an operator
+    of the job, and hands on to the next one what it exports.
     """
     settings = Settings.of(options)
     if disorder is None:
@@ -98,13 +101,20 @@ def pipelined(
         .uid(f"{uid}-silent")
     )
     tag = OutputTag(f"{uid}-reports", type_of(_REPORTED))
-    keyed = keyed_by_first(data.union(changed), BYTES, Types.STRING())
-    result = keyed.process(PipelineFunction(settings, tag), output_type=type_of(_UPDATED)).name(uid)
-    result.uid(uid_in_mode(keyed, uid))
-    result.set_max_parallelism(KEY_GROUPS)
-    own_thread(result)
-    consume(result, tag, f"{uid}-reported")
-    return WindowStream(result, tag)
+    rows, rounds = data.union(changed), []
+    for number in range(settings.last_round + 1):
+        own = f"{uid}-{number}" if number else uid
+        later = OutputTag(f"{own}-later", ELEMENT) if number < settings.last_round else None
+        keyed = keyed_by_first(rows, BYTES, Types.STRING())
+        function = PipelineFunction(settings, number, tag, later)
+        result = keyed.process(function, output_type=type_of(_UPDATED)).name(own)
+        result.uid(uid_in_mode(keyed, own))
+        result.set_max_parallelism(KEY_GROUPS)
+        own_thread(result)
+        consume(result, tag, f"{own}-reported")
+        rounds.append(result)
+        rows = rows if later is None else result.get_side_output(later)
+    return PipelineStream(rounds, tag)
 
 
 def reports(result: DataStream) -> DataStream:
@@ -112,9 +122,24 @@ def reports(result: DataStream) -> DataStream:
 
     ``result`` is what :func:`pipelined` returned.
     """
-    if not isinstance(result, WindowStream) or result.late_tag is None:
+    if not isinstance(result, PipelineStream):
         raise ColumnError("reports() needs the stream that pipelined() returned")
-    return result.get_side_output(result.late_tag)
+    return result.reports()
+
+
+class PipelineStream(DataStream):
+    """The updates that all rounds emit."""
+
+    def __init__(self, rounds: list[DataStream], tag: OutputTag) -> None:
+        super().__init__(_united(rounds)._j_data_stream)
+        self.rounds, self.tag = rounds, tag
+
+    def reports(self) -> DataStream:
+        return _united([each.get_side_output(self.tag) for each in self.rounds])
+
+
+def _united(streams: list[DataStream]) -> DataStream:
+    return streams[0].union(*streams[1:]) if len(streams) > 1 else streams[0]
 
 
 class UpdateElements(ProcessFunction):
@@ -153,8 +178,8 @@ class ChangeElements(ProcessFunction):
 class PipelineFunction(KeyedProcessFunction):
     """The runtimes of spaces. Everything is in keyed state when an element returns, so a failure loses nothing."""
 
-    def __init__(self, settings: Settings, tag: OutputTag) -> None:
-        self.settings, self.tag = settings, tag
+    def __init__(self, settings: Settings, number: int, tag: OutputTag, later: OutputTag | None) -> None:
+        self.settings, self.number, self.tag, self.later = settings, number, tag, later
 
     def open(self, context: RuntimeContext) -> None:
         """Called once per worker, also after a failure, before any element."""
@@ -166,10 +191,13 @@ class PipelineFunction(KeyedProcessFunction):
 
     def process_element(self, element: bytes, context: KeyedProcessFunction.Context) -> Iterable[Any]:
         """Called for each element: run it, or log it until the watermark passes it."""
-        clock = context.timer_service()
+        space, clock = current_key(context), context.timer_service()
+        if self.settings.rounds.get(space, 0) != self.number:
+            yield self.later, Row(space, bytes(element))
+            return
         entry = MET.pack(from_flink(clock.current_watermark())) + bytes(element)
         if self.settings.order == "arrival":
-            yield from self._fed(current_key(context), [entry], clock)
+            yield from self._fed(space, [entry], clock)
             return
         self.log.add(entry)
         clock.register_event_time_timer(clock.current_watermark() + 1)
@@ -183,10 +211,11 @@ class PipelineFunction(KeyedProcessFunction):
     def _fed(self, space: str, entries: list[bytes], clock: TimerService) -> Iterator[Any]:
         runtime = self.runtimes.get(space)
         if runtime is None:
-            runtime = self.runtimes[space] = self.settings.open(BucketPages(self.states))
+            runtime = self.runtimes[space] = self.settings.open(BucketPages(self.states), space)
         try:
             found = [feed(runtime, rows, met) for met, rows in _rows(entries)]
             found.append(feed(runtime, None, from_flink(clock.current_watermark())))
+            sent = exported(runtime)
             runtime.commit()
         except BaseException:
             del self.runtimes[space]
@@ -194,6 +223,9 @@ class PipelineFunction(KeyedProcessFunction):
         wake = runtime.wake
         if wake is not None and clock.current_watermark() < to_flink(wake) < END:
             clock.register_event_time_timer(to_flink(wake))
+        for other, rows in sent.items():
+            for row in rows.to_pylist():
+                yield self.later, Row(other, _entry(*row.values()))
         yield from self._out(space, pa.concat_tables(found))
 
     def _out(self, space: str, found: pa.Table) -> Iterator[Any]:
@@ -212,16 +244,20 @@ def _parallelism(stream: DataStream) -> int:
 
 
 def _entry(*values: Any) -> bytes:
-    """A row of updates and changes, as JSON."""
+    """A row of updates and changes, as JSON. Those of other spaces have two columns more."""
     return json.dumps(values).encode()
 
 
 def _rows(entries: list[bytes]) -> Iterator[tuple[int, pa.Table]]:
     """The rows in entries of the log, with the watermark that they met."""
     for met, some in groupby(entries, lambda entry: int(MET.unpack_from(entry)[0])):
-        columns = zip(*(json.loads(entry[MET.size :]) for entry in some), strict=True)
-        arrays = [pa.array(values, field.type) for values, field in zip(columns, ROWS, strict=True)]
-        yield met, pa.table(arrays, schema=ROWS)
+        rows = [json.loads(entry[MET.size :]) for entry in some]
+        schema = ROWS if all(len(row) == len(ROWS) for row in rows) else JOINED
+        columns = zip(*([*row, *[None] * (len(schema) - len(row))] for row in rows), strict=True)
+        yield (
+            met,
+            pa.table([pa.array(v, f.type) for v, f in zip(columns, schema, strict=True)], schema=schema),
+        )
 
 
 def _fields(stream: DataStream, role: str, needed: tuple[str, ...]) -> list[str]:

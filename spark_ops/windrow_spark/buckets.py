@@ -35,6 +35,16 @@ class BucketWorker(Protocol):
         ...
 
 
+class RoundWorker(Protocol):
+    """What a stateful worker of one of several rounds does with a bucket."""
+
+    def step(
+        self, bucket: Any, state: BucketVariables, packed: list[bytes] | None, watermark: int
+    ) -> list[Row]:
+        """Take the rows of a bucket and a watermark; what comes out, and what buckets of later rounds get."""
+        ...
+
+
 class BucketProcessor(StatefulProcessor):
     """Hands rows and watermarks to the worker of buckets.
 
@@ -43,7 +53,7 @@ class BucketProcessor(StatefulProcessor):
     the micro-batch. It is known before the rows are read, and is the same if the micro-batch is run again.
     """
 
-    def __init__(self, worker: BucketWorker) -> None:
+    def __init__(self, worker: BucketWorker | RoundWorker) -> None:
         self.pickled = cloudpickle.dumps(worker)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -59,15 +69,36 @@ class BucketProcessor(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _step(self, key: Any, packed: list[bytes] | None, timers: Any) -> Row:
+    def _step(self, key: Any, packed: list[bytes] | None, timers: Any) -> Any:
         worker = _unpickled(self.pickled)
         return worker.step(key[0], self.state, packed, timers.getCurrentWatermarkInMs())
 
 
+class RoundProcessor(BucketProcessor):
+    """One of several rounds: buckets of other rounds, and what earlier rounds have found, are handed on."""
+
+    def __init__(self, worker: RoundWorker, own: int, rounds: dict[str, int]) -> None:
+        super().__init__(worker)
+        self.own, self.rounds = own, rounds
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        given = list(rows)
+        if self.rounds.get(key[0], 0) != self.own:
+            yield from given
+            return
+        yield from (row for row in given if row.rows is None)
+        pieces = sorted((row.number, row.rows) for row in given if row.rows is not None)
+        if pieces:
+            yield from self._step(key, [packed for _, packed in pieces], timerValues)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        yield from self._step(key, None, timerValues)
+
+
 @lru_cache(maxsize=8)
-def _unpickled(worker: bytes) -> BucketWorker:
+def _unpickled(worker: bytes) -> Any:
     """What the driver pickled: part of the job, as Spark's own pickles of functions are."""
-    found: BucketWorker = cloudpickle.loads(worker)
+    found: BucketWorker | RoundWorker = cloudpickle.loads(worker)
     return found
 
 

@@ -16,16 +16,17 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from windrow.errors import ColumnError, TimeColumnError
-from windrow.pipelines.engine import OUTPUT, ROWS, RuntimeOptions, Settings, feed
+from windrow.pipelines.engine import OUTPUT, ROWS, RuntimeOptions, Settings, run_all
 from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.batch import column
-from windrow_spark.buckets import BucketProcessor
+from windrow_spark.buckets import BucketProcessor, RoundProcessor
 from windrow_spark.packing import PACKED_BY_NAME, pack, unpack_named
 from windrow_spark.schemas import spark_schema
-from windrow_spark.space_runtimes import OUT, SpaceRuntimes
+from windrow_spark.space_runtimes import OUT, ROUND, RoundRuntimes, SpaceRuntimes
 
 SPACE = "space"
 _WATERMARK = "spark.watermarkDelayMs"
@@ -46,6 +47,9 @@ def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: U
     too, told apart by the column ``kind``, with a ``message``. ``functions``, ``quotas``, ``allow`` and ``late`` are those of
     :class:`windrow.pipelines.Runtime`.
 
+    ``rounds`` are the rounds of spaces that import streams of others, such as ``{"city": 1}``: each round is a stateful
+    operator of the query, and hands on to the next one what it exports, in the same micro-batch.
+
     >>> pipelined(updates.withWatermark("ts", "2 seconds"), changes)                # doctest: +SKIP
     """
     settings = Settings.of(options)
@@ -62,7 +66,8 @@ def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: U
         _check_watermark(updates)
         found = _stream(rows, settings)
     else:
-        found = rows.groupBy(SPACE).applyInArrow(_batch(settings), spark_schema(_OUT))
+        together = F.lit("") if settings.last_round else column(SPACE)
+        found = rows.groupBy(together).applyInArrow(_batch(settings), spark_schema(_OUT))
     return _shown(found, spaces=spaces, sinks=bool(settings.sinks), reports=reports, numbers=numbers)
 
 
@@ -70,42 +75,51 @@ _OUT = pa.schema([*OUTPUT, (SPACE, pa.string())])
 
 
 def _stream(rows: Any, settings: Settings) -> Any:
-    named = rows.select(*map(column, ROWS.names), column(SPACE))
-    stepped = (
-        named.mapInArrow(pack(ROWS), PACKED_BY_NAME)
-        .groupBy("bucket")
-        .transformWithState(
-            BucketProcessor(SpaceRuntimes(settings)),
-            outputStructType=OUT,
-            outputMode="Append",
-            timeMode="EventTime",
-        )
-        .observe(
-            "windrow pipelines",
-            F.sum("emitted").alias("emitted"),
-            F.sum("reported").alias("reported"),
-            F.count("*").alias("spaces"),
-        )
+    packed = rows.select(*map(column, ROWS.names), column(SPACE)).mapInArrow(pack(ROWS), PACKED_BY_NAME)
+    if not settings.last_round:
+        stepped = _stateful(packed, BucketProcessor(SpaceRuntimes(settings)), OUT)
+    else:
+        stepped = packed.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in _FOUND.items()))
+        for number in range(settings.last_round + 1):
+            processor = RoundProcessor(RoundRuntimes(settings), number, dict(settings.rounds))
+            stepped = _stateful(stepped, processor, ROUND)
+        stepped = stepped.select(column("found").alias("rows"), column("bucket").alias(SPACE), *_COUNTS)
+    counted = stepped.observe(
+        "windrow pipelines",
+        F.sum("emitted").alias("emitted"),
+        F.sum("reported").alias("reported"),
+        F.count("*").alias("spaces"),
     )
-    return stepped.select("rows", SPACE).mapInArrow(unpack_named(OUTPUT, SPACE), spark_schema(_OUT))
+    return counted.select("rows", SPACE).mapInArrow(unpack_named(OUTPUT, SPACE), spark_schema(_OUT))
+
+
+_COUNTS = ("emitted", "reported")
+_FOUND = {"found": "binary", "emitted": "long", "reported": "long"}
+
+
+def _stateful(packed: Any, processor: Any, output: str) -> Any:
+    return packed.groupBy("bucket").transformWithState(
+        processor, outputStructType=output, outputMode="Append", timeMode="EventTime"
+    )
 
 
 def _batch(settings: Settings) -> Any:
-    """All updates and changes of a space, by (ts, sequence)."""
+    """All updates and changes of spaces, by (ts, sequence)."""
 
     def run(rows: pa.Table) -> pa.Table:
-        space = rows.column(SPACE)[0]
-        sorted_rows = rows.sort_by([("ts", "ascending"), ("sequence", "ascending")])
-        runtime = settings.open(None)
-        parts = [feed(runtime, sorted_rows.select(ROWS.names).cast(ROWS), None), feed(runtime, None, _END)]
-        found = as_spark_has(pa.concat_tables(parts))
-        return found.append_column(SPACE, pa.repeat(space, found.num_rows))
+        in_order = rows.sort_by([("ts", "ascending"), ("sequence", "ascending")])
+        spaces = in_order.column(SPACE)
+        by_space = {
+            space: in_order.filter(pc.equal(spaces, space)).select(ROWS.names).cast(ROWS)
+            for space in spaces.unique().to_pylist()
+        }
+        found = [
+            as_spark_has(table).append_column(SPACE, pa.repeat(space, table.num_rows))
+            for space, table in run_all(settings, by_space).items()
+        ]
+        return pa.concat_tables(found)
 
     return run
-
-
-_END = 1 << 61
-"""The watermark after the last update."""
 
 
 def _updates(frame: Any, spaces: bool) -> Any:

@@ -2,13 +2,14 @@
 """Pipelines on every engine: transcripts of updates and changes, and what has to be emitted.
 
 A transcript is a TOML file: changes of the graph, updates, and the updates that composites emit. It is run with
-``order="event"``, so what is emitted does not depend on how rows are cut into batches.
+``order="event"``, so what is emitted does not depend on how rows are cut into batches. Each is a space of its name.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -18,7 +19,7 @@ import pyarrow as pa
 from windrow.pipelines import CHANGES, UPDATES, Change, changes_to_table
 from windrow.pipelines.changes import Id
 
-__all__ = ["PipelineCase", "pipeline_cases"]
+__all__ = ["PipelineCase", "pipeline_cases", "rounds"]
 
 Emitted = tuple[str, int, str]
 
@@ -36,6 +37,8 @@ class PipelineCase:
     """Stream, ts and values of all updates of composites."""
     refused: int = 0
     """How many changes and updates are refused, or fail."""
+    round: int = 0
+    """The round of the space. One with a round imports streams of spaces of other cases, whose names are those of the cases."""
 
     def changes_table(self) -> pa.Table:
         return changes_to_table(self.changes) if self.changes else CHANGES.empty_table()
@@ -49,8 +52,9 @@ class PipelineCase:
 
     def found(self, table: pa.Table) -> tuple[Emitted, ...]:
         """What an engine gave out, as :attr:`emitted` has it: in order, without the updates of sources."""
-        sources = {stream for stream, *_ in self.updates}
-        rows = sorted(table.to_pylist(), key=lambda row: (row["ts"], row["sequence"], row["stream"]))
+        puts = [change.form for change in self.changes if change.operation == "put"]
+        sources = {form["name"] for form in puts if "inputs" not in form}
+        rows = sorted(table.to_pylist(), key=lambda row: (row["ts"], row["stream"], row["sequence"]))
         return tuple(
             (row["stream"], row["ts"], _plain(json.loads(row["values"])))
             for row in rows
@@ -65,6 +69,11 @@ def pipeline_cases() -> list[PipelineCase]:
     return [_case(values) for text in sorted(texts) for values in tomllib.loads(text)["case"]]
 
 
+def rounds(cases: Iterable[PipelineCase]) -> dict[str, int]:
+    """The rounds of spaces that are called as their cases."""
+    return {case.name: case.round for case in cases if case.round}
+
+
 def _case(values: dict[str, Any]) -> PipelineCase:
     return PipelineCase(
         values["name"],
@@ -73,6 +82,7 @@ def _case(values: dict[str, Any]) -> PipelineCase:
         tuple((stream, ts, sequence, channels) for stream, ts, sequence, channels in values["updates"]),
         tuple(sorted(((s, ts, _plain(v)) for s, ts, v in values["emitted"]), key=lambda e: (e[1], e[0]))),
         values.get("refused", 0),
+        values.get("round", 0),
     )
 
 

@@ -4,6 +4,7 @@
 from windrow.pipelines.changes import CHANGES, Change, Id, changes_from_table, changes_to_table
 from windrow.pipelines.emissions import REPORTS, UPDATES, Emissions, Report, Update, reports_to_table
 from windrow.pipelines.graph import Graph
+from windrow.pipelines.joined import Joined
 from windrow.pipelines.quotas import Quotas
 from windrow.pipelines.runtime import Runtime
 from windrow.pipelines.space import Space
@@ -18,6 +19,7 @@ __all__ = [
     "Emissions",
     "Graph",
     "Id",
+    "Joined",
     "Quotas",
     "Report",
     "Runtime",

@@ -23,7 +23,6 @@ from windrow.pipelines.chunks import Chunk, Ints, fitted, in_order, order, whole
 from windrow.pipelines.emissions import Emissions, UpdateColumns
 from windrow.pipelines.execution import CompositeRunner, Execution
 from windrow.pipelines.plan import CompositePlan
-from windrow.pipelines.streams import Source
 from windrow.pipelines.values import checked
 
 __all__ = ["Backlog", "Chunk"]
@@ -64,8 +63,8 @@ class Backlog:
         found: dict[str, list[Any]] = {}
         try:
             for ts, sequence, stream, named in events:
-                source = self.execution.graph.streams.get(stream)
-                if not isinstance(source, Source):
+                source = self.execution.graph.device(stream)
+                if source is None:
                     return None
                 found.setdefault(stream, []).append((ts, sequence, checked(source, named)))
         except PipelineError:
@@ -95,7 +94,7 @@ class Backlog:
         sources = {event[2] for event in events}
         if graph.functions or events[0][0] < self.execution.reached:
             return False
-        if not all(isinstance(graph.streams.get(name), Source) and graph.channels(name) for name in sources):
+        if not all(graph.device(name) is not None and graph.channels(name) for name in sources):
             return False
         if not all(earlier < later for earlier, later in pairwise(tuple(event[:3]) for event in events)):
             return False
@@ -110,7 +109,7 @@ class Backlog:
         if sum(len(chunk.ts) for chunk in chunks) < self.worth:
             return False
         graph = self.execution.graph
-        if not all(isinstance(graph.streams.get(chunk.stream), Source) for chunk in chunks):
+        if any(graph.device(chunk.stream) is None for chunk in chunks):
             return False
         if any(fitted(chunk, graph.streams[chunk.stream]) is None for chunk in chunks):  # type: ignore[arg-type]
             return False
@@ -133,7 +132,7 @@ class Backlog:
         windowed = [plan for name in affected if (plan := graph.plans[name]).query is not None]
         begin = 0
         while begin < len(ts):
-            self.execution.fire(int(ts[begin]), out)
+            self.execution.fire_until(int(ts[begin]), out)
             end = self._end(windowed, ts, begin)
             piece = slice(begin, end)
             made = None
@@ -169,8 +168,9 @@ class Backlog:
 
     def _end(self, windowed: Sequence[CompositePlan], ts: Ints, begin: int) -> int:
         """Where a piece ends: before the first update at which a window may be due."""
-        dues = [self.execution.due] if self.execution.due is not None else []
-        dues += [self.execution.window(plan).earliest_end(int(ts[begin])) for plan in windowed]
+        windows = self.execution.windows
+        dues = [windows.wake] if windows.wake is not None else []
+        dues += [windows.of(plan).earliest_end(int(ts[begin])) for plan in windowed]
         return max(int(np.searchsorted(ts, min(dues), "left")), begin + 1) if dues else len(ts)
 
     def _affected(self, sources: Iterable[str], most: int = 1 << 62) -> list[str]:
@@ -198,7 +198,7 @@ class Backlog:
             not plan.monoids
             and not plan.per_update
             and plan.stream.compose == "fresh"
-            and name not in execution.broken
+            and name not in execution.windows.broken
             and all(rank[other] < rank[name] for other in plan.inputs)
             and _is_plain(plan)
             and all(pa.types.is_primitive(k) or k == pa.string() for k in plan.row_channels.values())
@@ -233,16 +233,14 @@ class Backlog:
         self._store(inputs, made, results, ts, sequence, triggers, out)
         for name, table in tables.items():
             if table.num_rows:
-                window = self.execution.window(self.execution.graph.plans[name])
+                window = self.execution.windows.of(self.execution.graph.plans[name])
                 window.add_columns(table)
-                self.execution.schedule(name, window)
+                self.execution.windows.schedule(name, window)
         return True
 
     def _composite(self, runner: CompositeRunner, made: dict[str, Made]) -> PieceRun | None:
-        plan, rank = runner.plan, self.execution.graph.rank
-        triggers = sorted(
-            (n for n in plan.inputs if n in runner.open and n in made), key=lambda n: (rank[n], n)
-        )
+        plan = runner.plan
+        triggers = sorted(n for n in plan.inputs if n in runner.open and n in made)
         if not triggers:
             return None
         events = made[triggers[0]].event
@@ -349,11 +347,12 @@ class Backlog:
                 list(zip(at, rows, strict=True)), len(event), triggers[int(event[-1])], graph.version, keep
             )
             execution.dirty.add(name)
-            blocks.append(
-                UpdateColumns(
-                    name, graph.rank[name], event, ts[event], sequence[event], each.values, triggers
-                )
+            block = UpdateColumns(
+                name, graph.rank[name], event, ts[event], sequence[event], each.values, triggers
             )
+            blocks.append(block)
+            if (spaces := graph.exports.get(name)) is not None:
+                execution.exported.extend((spaces, update) for update in block.rows())
             for _, other, is_open in execution.edges(name):
                 if not is_open:
                     execution.states(other).figures.count("blocked", len(event))

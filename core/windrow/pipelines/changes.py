@@ -23,7 +23,18 @@ import pyarrow as pa
 from windrow.columns import arrow, times
 from windrow.errors import PipelineError, WindrowError
 
-__all__ = ["BEFORE", "CHANGES", "RIGHTS", "Change", "Id", "changes_from_table", "changes_to_table", "instant"]
+__all__ = [
+    "AFTER_WINDOWS",
+    "BEFORE",
+    "CHANGES",
+    "FARTHEST",
+    "RIGHTS",
+    "Change",
+    "Id",
+    "changes_from_table",
+    "changes_to_table",
+    "instant",
+]
 
 
 class Id(NamedTuple):
@@ -35,6 +46,15 @@ class Id(NamedTuple):
     sequence: int
     origin: str = ""
 
+    def after_windows(self) -> Id:
+        """This id, but not before the updates of windows that end at its time."""
+        return self if self.sequence >= AFTER_WINDOWS else Id(self.ts, AFTER_WINDOWS)
+
+
+FARTHEST = 1 << 61
+"""Times and sequences of updates are nearer to zero: windows that are due have numbers of their own beyond."""
+AFTER_WINDOWS = -FARTHEST
+"""The smallest sequence after those of windows that end at a time, and before those of all other updates."""
 
 BEFORE = Id(-(1 << 62), -(1 << 62))
 """Before everything."""

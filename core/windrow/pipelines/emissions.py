@@ -99,9 +99,12 @@ class Emissions:
         self.count = 0
 
     def add(self, stream: str, at: Id, values: tuple[Any, ...], channels: tuple[str, ...]) -> None:
+        self.append(Update(stream, at, values, channels))
+
+    def append(self, update: Update) -> None:
         if not self.parts or _is_columns(self.parts[-1]):
             self.parts.append([])
-        self.parts[-1].append(Update(stream, at, values, channels))  # type: ignore[arg-type]
+        self.parts[-1].append(update)  # type: ignore[arg-type]
         self.count += 1
 
     def add_blocks(self, blocks: list[UpdateColumns]) -> None:

@@ -14,22 +14,38 @@ Updates and changes travel as one stream of rows, :data:`ROWS`, so that they kee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.expressions import Registered
 from windrow.imports import Allow
-from windrow.pipelines.changes import Change, changes_to_table
+from windrow.pipelines.changes import FARTHEST, Change, changes_to_table
 from windrow.pipelines.emissions import Emissions, reports_to_table
+from windrow.pipelines.options import RuntimeOptions
 from windrow.pipelines.quotas import Quotas
 from windrow.pipelines.runtime import Runtime
+from windrow.pipelines.state import encode
+from windrow.pipelines.waiting import Imported
 from windrow.storage.pages import Pages
 
-__all__ = ["OUTPUT", "ROWS", "RuntimeOptions", "Settings", "change_rows", "feed", "update_rows"]
+__all__ = [
+    "END",
+    "JOINED",
+    "OUTPUT",
+    "ROWS",
+    "RuntimeOptions",
+    "Settings",
+    "change_rows",
+    "exported",
+    "feed",
+    "run_all",
+    "update_rows",
+]
 
 ROWS = pa.schema(
     [
@@ -42,6 +58,10 @@ ROWS = pa.schema(
 )
 """Updates and changes. An update has no ``operation``, its ``name`` is the stream and its ``text`` the values, as JSON.
 Of a change, ``name`` is the actor and ``text`` the document; ``ts`` may be null, which means at once."""
+
+JOINED = pa.schema([*ROWS, ("home", pa.string()), ("origin", pa.string())])
+"""Rows, and updates that other spaces have emitted: only these have a ``home``, which is that space, and an ``origin``, the
+source of the event. Nobody but :func:`exported` fills these columns."""
 
 OUTPUT = pa.schema(
     [
@@ -58,15 +78,8 @@ OUTPUT = pa.schema(
 its updates to, if it named one."""
 
 
-class RuntimeOptions(TypedDict, total=False):
-    """What an adapter takes besides its own options: those of :class:`~windrow.pipelines.runtime.Runtime`."""
-
-    order: Literal["event", "arrival"]
-    functions: Mapping[str, Registered]
-    sinks: Iterable[str]
-    quotas: Quotas
-    allow: Allow
-    late: Literal["refuse", "now"]
+END = FARTHEST
+"""The watermark after the last update."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,7 @@ class Settings:
     quotas: Quotas = field(default_factory=Quotas)
     allow: Allow = ()
     late: Literal["refuse", "now"] = "refuse"
+    rounds: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, options: RuntimeOptions) -> Settings:
@@ -88,10 +102,17 @@ class Settings:
         made.open(None)
         return made
 
-    def open(self, pages: Pages | None) -> Runtime:
+    @property
+    def last_round(self) -> int:
+        """How often rows are keyed by space: a space of round 1 comes after one of round 0."""
+        return max(self.rounds.values(), default=0)
+
+    def open(self, pages: Pages | None, space: str = "") -> Runtime:
         """The runtime of a space over its store: it goes on from the last commit, or starts with nothing."""
         return Runtime(
             pages,
+            space=space,
+            rounds=self.rounds,
             order=self.order,
             functions=self.functions,
             sinks=self.sinks,
@@ -104,9 +125,14 @@ class Settings:
 def feed(runtime: Runtime, rows: pa.Table | None, watermark: int | None) -> pa.Table:
     """Give a runtime rows of :data:`ROWS` and the watermark that they met; returns rows of :data:`OUTPUT`.
 
-    The watermark comes first: rows behind it are refused, wherever batches were cut. The caller commits.
+    The watermark comes first: rows behind it are refused, wherever batches were cut. Only what other spaces have emitted
+    comes before: the same watermark released it there. The caller hands on what :func:`exported` has, and commits.
     """
     out = Emissions()
+    if rows is not None and "home" in rows.column_names:
+        imported = pc.is_valid(rows.column("home"))
+        runtime.take(_imported(rows.filter(imported)))
+        rows = rows.filter(pc.invert(imported))
     if watermark is not None:
         out.extend(runtime.advance(watermark))
     if rows is not None and rows.num_rows:
@@ -114,6 +140,43 @@ def feed(runtime: Runtime, rows: pa.Table | None, watermark: int | None) -> pa.T
         updates, changes = rows.filter(is_update), _in_order(rows.filter(pc.invert(is_update)))
         out.extend(runtime.process(_renamed(updates, _UPDATE), _renamed(changes, _CHANGE)))
     return _output(runtime, out)
+
+
+def run_all(settings: Settings, rows: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Everything that spaces emit for all their rows, from the first to the last: what a batch is. Rows are by space."""
+    found: dict[str, pa.Table] = {}
+    waiting: dict[str, list[pa.Table]] = {}
+    for space in sorted(rows, key=lambda space: settings.rounds.get(space, 0)):
+        runtime = settings.open(None, space)
+        given = pa.concat_tables([rows[space], *waiting.get(space, ())], promote_options="default")
+        found[space] = pa.concat_tables([feed(runtime, given, None), feed(runtime, None, END)])
+        for other, sent in exported(runtime).items():
+            waiting.setdefault(other, []).append(sent)
+    return found
+
+
+def exported(runtime: Runtime) -> dict[str, pa.Table]:
+    """What other spaces import, as rows by space. They go there before the watermark that was fed here."""
+    found = {space: _exported(updates) for space, updates in runtime.exports().items()}
+    runtime.sent()
+    return found
+
+
+def _exported(updates: Iterable[Imported]) -> pa.Table:
+    rows = [
+        (None, each.stream, each.ts, each.sequence, encode(each.named), each.home, each.origin)
+        for each in updates
+    ]
+    columns = [pa.array(values, f.type) for values, f in zip(zip(*rows, strict=True), JOINED, strict=True)]
+    return pa.table(columns, schema=JOINED)
+
+
+def _imported(rows: pa.Table) -> Iterator[Imported]:
+    names = ("ts", "sequence", "origin", "text", "name", "home")
+    for ts, sequence, origin, text, stream, home in zip(
+        *(rows.column(name).to_pylist() for name in names), strict=True
+    ):
+        yield Imported(ts, sequence, origin, json.loads(text), stream, home)
 
 
 def update_rows(updates: Iterable[tuple[str, int, int, str]]) -> pa.Table:

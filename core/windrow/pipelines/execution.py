@@ -14,19 +14,18 @@ from itertools import groupby
 from typing import Any
 
 from windrow.errors import CorruptSnapshot, StoreError
-from windrow.pipelines.changes import Id
-from windrow.pipelines.emissions import Emissions, Report
+from windrow.pipelines.changes import AFTER_WINDOWS, Id
+from windrow.pipelines.emissions import Emissions, Report, Update
 from windrow.pipelines.graph import Graph
 from windrow.pipelines.plan import CompositePlan
 from windrow.pipelines.state import StreamState, Values
+from windrow.pipelines.turns import OpenWindows, tick
 from windrow.pipelines.windowing import WindowedStream
 
 __all__ = ["CompositeRunner", "Execution"]
 
 FIRST = -1
 """The place in the heap of a composite that runs at its first changed input."""
-TICK = -(1 << 62)
-"""Windows that end at a time come before all updates of that time: their sequences are smaller."""
 
 
 class CompositeRunner:
@@ -97,23 +96,16 @@ class Execution:
         *,
         arrival: bool,
     ) -> None:
-        self.graph, self.states, self.open_window, self.arrival = graph, states, open_window, arrival
-        self.windows: dict[str, WindowedStream] = {}
-        self.broken: dict[str, str] = {}
-        self.dirty: set[str] = set()
+        self.graph, self.states, self.arrival = graph, states, arrival
         self.reports: list[Report] = []
-        self.ticks = 0
+        self.windows = OpenWindows(open_window, self.reports)
+        self.dirty: set[str] = set()
+        self.exported: list[tuple[tuple[str, ...], Update]] = []
+        """Updates of streams that other spaces import, with these spaces."""
         self.reached = -(1 << 62)
         """The largest event time so far, or the watermark."""
-        self._due: list[tuple[int, int, str]] = []
-        self._scheduled: dict[str, int] = {}
-        """For each window the time under which it is in the heap."""
         self._runners: dict[str, CompositeRunner] = {}
         self._edges: dict[str, tuple[tuple[int, str, bool], ...]] = {}
-
-    def resume(self, reached: int, ticks: int) -> None:
-        """Go on from a commit."""
-        self.reached, self.ticks = reached, ticks
 
     def reach(self, time: int) -> None:
         """Everything before this time has been processed."""
@@ -145,31 +137,38 @@ class Execution:
             )
         return found
 
-    def tree(self, name: str, at: Id, values: Values, trigger: str, out: Emissions) -> None:
-        """A stream has an update: emit it, and run everything that depends on it."""
-        stream = self.graph.streams[name]
-        channels = self.channels(name)
-        self.emit(name, self.states(name), at, values, trigger, stream.history)
-        out.add(name, at, values, channels)
+    def tree(self, changed: Sequence[tuple[str, Values]], at: Id, out: Emissions) -> None:
+        """Streams have an update, all of one event: emit them, and run everything that depends on them."""
         heap: list[tuple[int, str]] = []
         pending: dict[str, list[str]] = {}
-        done: set[str] = {name}
-        self._dispatch(name, heap, pending, done)
+        done = {name for name, _ in changed}
+        for name, values in changed:
+            self.emit(name, self.states(name), at, values, at.origin, self.graph.streams[name].history)
+            self._hand_out(Update(name, at, values, self.channels(name)), out)
+        for name, _ in changed:
+            self._dispatch(name, heap, pending, done)
         most = self.graph.quotas.executions
         while heap:
             _, each = heappop(heap)
             done.add(each)
             if len(done) > most:
                 self.reports.append(
-                    Report("failed", each, at, f"the update of {name!r} runs more than {most} composites")
+                    Report(
+                        "failed", each, at, f"the update of {at.origin!r} runs more than {most} composites"
+                    )
                 )
                 return
             runner = self.runner(each)
             found = self._run(runner, pending[each], at)
             if found is not None:
-                self.emit(each, runner.state, found[0], found[1], trigger, runner.keep)
-                out.add(each, found[0], found[1], runner.channels)
+                self.emit(each, runner.state, found[0], found[1], at.origin, runner.keep)
+                self._hand_out(Update(each, found[0], found[1], runner.channels), out)
                 self._dispatch(each, heap, pending, done)
+
+    def _hand_out(self, update: Update, out: Emissions) -> None:
+        out.append(update)
+        if (spaces := self.graph.exports.get(update.stream)) is not None:
+            self.exported.append((spaces, update))
 
     def channels(self, name: str) -> tuple[str, ...]:
         return tuple(self.graph.channels(name) or ())
@@ -206,10 +205,10 @@ class Execution:
             state.figures.count("discarded")
             return None
         if runner.alias_of:
-            for each in triggers:
+            for each in sorted(triggers):
                 if (alias := runner.alias_of.get(each)) is not None:
                     state.current[alias] = each
-        if name in self.broken:
+        if name in self.windows.broken:
             state.figures.count("failed")
             return None
         try:
@@ -233,22 +232,22 @@ class Execution:
         self, runner: CompositeRunner, values: Values, triggers: Sequence[str], at: Id
     ) -> Values | None:
         plan, state = runner.plan, runner.state
-        window = self.window(plan)
+        window, by = self.windows.of(plan), max(triggers)
         if plan.per_update:
             order = state.take_row()
-            window.add((order, at.ts, triggers[-1], *values))
+            window.add((order, at.ts, by, *values))
             try:
                 found = window.step(order)
             except Exception as error:
-                self._break(runner.name, error)
+                self.windows.break_off(runner.name, error)
                 raise
             return tuple(found[-1][channel] for channel in runner.channels) if found else None
         if at.ts < window.reached:
             state.figures.count("discarded")
             return None
         state.take_row()
-        window.add((at.ts, triggers[-1], *values))
-        self.schedule(runner.name, window)
+        window.add((at.ts, by, *values))
+        self.windows.schedule(runner.name, window)
         return None
 
     def _latest(self, runner: CompositeRunner, at: Id) -> Values:
@@ -275,75 +274,17 @@ class Execution:
             found.append(_plain(monoid.lower(partial)) if any_row else None)
         return tuple(found)
 
-    # Windows.
+    def fire(self, before: Id, out: Emissions) -> None:
+        """Emit what windows have to emit before an update with this id."""
+        while (found := self.windows.next(before)) is not None:
+            at, row = found
+            self.dirty.add(at.origin)
+            values = tuple(row[channel] for channel in self.graph.plans[at.origin].channels)
+            self.tree([(at.origin, values)], at, out)
 
-    def window(self, plan: CompositePlan) -> WindowedStream:
-        name = plan.stream.name
-        found = self.windows.get(name)
-        if found is None:
-            found = self.windows[name] = self.open_window(plan)
-            self.schedule(name, found)
-        return found
-
-    def schedule(self, name: str, window: WindowedStream) -> None:
-        """When this window may be due could have changed."""
-        if window.due is not None and self._scheduled.get(name) != window.due:
-            self._scheduled[name] = window.due
-            heappush(self._due, (window.due, self.graph.rank[name], name))
-
-    def commit_windows(self) -> None:
-        """Write what changed of windows into the runtime's commit. Rows that had waited for it may move what is due."""
-        for name, window in self.windows.items():
-            window.commit()
-            self.schedule(name, window)
-
-    @property
-    def due(self) -> int | None:
-        """When a window may be due, as far as is known."""
-        while self._due:
-            due, _, name = self._due[0]
-            window = self.windows.get(name)
-            if window is not None and window.due == due:
-                return due
-            self._unschedule()
-        return None
-
-    def _unschedule(self) -> str:
-        """Take the first window out of the heap; its name."""
-        due, _, name = heappop(self._due)
-        if self._scheduled.get(name) == due:
-            del self._scheduled[name]
-        return name
-
-    def fire(self, watermark: int, out: Emissions) -> None:
-        """Emit the windows that end at or before the watermark, in the order of their ends."""
-        while (due := self.due) is not None and due <= watermark:
-            name = self._unschedule()
-            window = self.windows[name]
-            try:
-                found = window.advance(due)
-            except (StoreError, CorruptSnapshot):
-                raise
-            except Exception as error:
-                self._break(name, error)
-                self.reports.append(Report("failed", name, Id(due, TICK), f"{type(error).__name__}: {error}"))
-                continue
-            self.dirty.add(name)
-            for end, row in found:
-                self.ticks += 1
-                values = tuple(row[channel] for channel in self.graph.plans[name].channels)
-                self.tree(name, Id(end, TICK + self.ticks, name), values, name, out)
-            self.schedule(name, window)
-
-    def _break(self, name: str, error: Exception) -> None:
-        """A window that failed half-way cannot go on; it waits for another definition."""
-        self.broken[name] = f"{type(error).__name__}: {error}"
-        self.windows.pop(name, None)
-
-    def forget(self, name: str) -> None:
-        """A composite is computed differently from now on, or is no more."""
-        self.windows.pop(name, None)
-        self.broken.pop(name, None)
+    def fire_until(self, time: int, out: Emissions) -> None:
+        """Emit the windows that end at or before a time."""
+        self.fire(Id(time, AFTER_WINDOWS), out)
 
     def replay(self, name: str, out: Emissions) -> None:
         """Feed a composite the history of its inputs, as if it had been there. Nobody depends on it yet."""
@@ -357,7 +298,7 @@ class Execution:
             if other in runner.open
             for at, values in self.states(other).history
         ]
-        rows.sort(key=lambda row: (row[0], self.graph.rank[row[1]], row[1]))
+        rows.sort(key=lambda row: row[:2])
         own.forget_last()
         for at, group in groupby(rows, key=lambda row: row[0]):
             triggers = []
@@ -369,20 +310,19 @@ class Execution:
             found = self._run(runner, triggers, at)
             if found is not None:
                 self.emit(name, own, found[0], found[1], triggers[-1], runner.keep)
-                out.add(name, found[0], found[1], runner.channels)
+                out.append(Update(name, found[0], found[1], runner.channels))
         if plan.query is not None and not plan.per_update:
             self._replay_windows(runner, self.reached, out)
 
     def _replay_windows(self, runner: CompositeRunner, watermark: int, out: Emissions) -> None:
-        window = self.window(runner.plan)
-        while window.due is not None and window.due <= watermark:
-            for end, row in window.advance(window.due):
-                self.ticks += 1
-                at = Id(end, TICK + self.ticks, runner.name)
+        window = self.windows.of(runner.plan)
+        while window.wake is not None and window.wake <= watermark:
+            for number, (end, row) in enumerate(window.advance(window.wake)):
+                at = tick(end, number, runner.name)
                 values = tuple(row[channel] for channel in runner.channels)
                 self.emit(runner.name, runner.state, at, values, runner.name, runner.keep)
-                out.add(runner.name, at, values, runner.channels)
-        self.schedule(runner.name, window)
+                out.append(Update(runner.name, at, values, runner.channels))
+        self.windows.schedule(runner.name, window)
 
 
 def _plain(value: Any) -> Any:

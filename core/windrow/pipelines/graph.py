@@ -6,23 +6,31 @@ A change is applied wholly or refused with an error that says why; a refused one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
-
-import pyarrow as pa
 
 from windrow.errors import PermissionDenied, PipelineError, WindrowError
 from windrow.expressions import Registered
 from windrow.imports import Allow
 from windrow.pipelines.changes import RIGHTS, Change
+from windrow.pipelines.crossings import Place, check_imported
 from windrow.pipelines.plan import Channels, CompositePlan, plan
 from windrow.pipelines.quotas import Quotas
-from windrow.pipelines.ranks import ranks
-from windrow.pipelines.streams import TYPES, Composite, Matching, Source, Stream, owner_of, stream_from_dict
+from windrow.pipelines.ranks import closure, ranks
+from windrow.pipelines.streams import (
+    TYPES,
+    Composite,
+    Matching,
+    Source,
+    Stream,
+    computes,
+    owner_of,
+    stream_from_dict,
+)
 
-__all__ = ["Applied", "Graph", "computes"]
+__all__ = ["Applied", "Graph"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,10 @@ class Graph:
     selectors: dict[str, None] = field(default_factory=dict)
     """Composites with an input that is matching(…)."""
     owned: dict[str, int] = field(default_factory=dict)
+    place: Place = field(default_factory=Place)
+    imports: dict[str, None] = field(default_factory=dict)
+    exports: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By stream: the spaces that import it."""
 
     def apply(self, change: Change) -> Applied:
         """Apply a change, or refuse it with a :class:`~windrow.errors.PipelineError`."""
@@ -74,6 +86,11 @@ class Graph:
         if isinstance(stream, Source):
             return {channel: TYPES[kind] for channel, kind in stream.channels.items()}
         return self.plans[name].channels if name in self.plans else None
+
+    def device(self, name: str) -> Source | None:
+        """The source of this name whose updates come from outside, and not from another space."""
+        stream = self.streams.get(name)
+        return stream if isinstance(stream, Source) and stream.space is None else None
 
     def may(self, who: str, right: str, name: str) -> bool:
         """Whether somebody has a right on a stream."""
@@ -112,6 +129,7 @@ class Graph:
         if actor != stream.owner:
             raise PermissionDenied(f"{actor!r} may not put {name!r}; its owner is {stream.owner!r}")
         self._check_quotas(stream)
+        self.place.check(stream)
         if before is not None and before.kind != stream.kind:
             raise PipelineError(
                 f"{name!r} is a {before.kind}; drop it before you put a {stream.kind} of that name"
@@ -128,12 +146,22 @@ class Graph:
         if before is not None and dict(self.channels(name) or {}) != dict(kinds):
             self._replan(name, plans, overlay)
         # What has values of other types now cannot go on with the old ones.
-        retyped = [each for each in plans if each != name and _types(plans[each]) != _types(self.plans[each])]
+        retyped = [each for each in plans if each != name and plans[each].types != self.plans[each].types]
         self._enlist(stream, before, plans, overlay)
+        self._check_crossings({name: stream}, plans)
         self._store(stream, before, plans)
         same = before is not None and computes(before) == computes(stream)
         restarted = () if before is None or same else (name, *retyped)
         return Applied(restarted=restarted, added=(name,) if before is None else ())
+
+    def _check_crossings(self, streams: Mapping[str, Stream], plans: Mapping[str, CompositePlan]) -> None:
+        """Refuse what a space with imports cannot have. A new stream that nothing depends on closes no cycle."""
+        imported = any(stream.space is not None for stream in streams.values())
+        alone = not imported and all(name not in self.streams and name in streams for name in plans)
+        if alone and self.imports:
+            check_imported(streams, plans)
+        elif imported or self.imports:
+            check_imported({**self.streams, **streams}, {**self.plans, **plans})
 
     def _check_quotas(self, stream: Stream) -> None:
         if stream.history > self.quotas.history:
@@ -247,7 +275,7 @@ class Graph:
         ):
             return False
         channels = overlay.get(stream.name) or self.channels(stream.name) or {}
-        known = _kinds(current)
+        known = current.kinds
         return all(
             channels.get(channel) == known.get((a, channel)) for a, channel in current.reads if a == alias
         )
@@ -262,6 +290,12 @@ class Graph:
             for right, given in (("read", stream.read), ("write", stream.write)):
                 old = set(getattr(before, right, ())) if before is not None else set()
                 granted[right] = (granted.get(right, set()) - old) | set(given)
+        self.exports.pop(name, None)
+        self.imports.pop(name, None)
+        if stream.export:
+            self.exports[name] = stream.export
+        if stream.space is not None:
+            self.imports[name] = None
         if isinstance(stream, Composite) and any(isinstance(g, Matching) for g in stream.inputs.values()):
             self.selectors[name] = None
         else:
@@ -302,15 +336,21 @@ class Graph:
         if name not in self.streams or actor != owner_of(name):
             raise PermissionDenied(f"{actor!r} may not drop {name!r}; only its owner may")
         gone = {name: None}
-        for each in gone if not cascade else _closure(name, self.subscribers):
+        for each in gone if not cascade else closure(name, self.subscribers):
             gone = {**gone, each: None}
         explicit = {
             other: each
             for each in gone
             for other in self.subscribers.get(each, ())
-            if other not in gone and not self._only_matches(other, each)
+            if other not in gone and self.plans[other].stream.names(each)
         }
         foreign = {each: name for each in gone if owner_of(each) != actor}
+        for each in gone:
+            if each in self.exports:
+                raise PipelineError(
+                    f"{each!r} cannot be dropped: it is exported to {', '.join(map(repr, self.exports[each]))}; "
+                    f"put it without export= first"
+                )
         if explicit or foreign:
             names = ", ".join(map(repr, sorted({**explicit, **foreign})))
             hint = "" if foreign or cascade else "; drop them first, or cascade=True if they are all yours"
@@ -319,14 +359,6 @@ class Graph:
             self._forget(each)
         self.rank = {each: rank for each, rank in self.rank.items() if each in self.streams}
         return Applied(dropped=tuple(gone))
-
-    def _only_matches(self, composite: str, name: str) -> bool:
-        """Whether a composite has a stream as an input only because it matches."""
-        stream = self.streams[composite]
-        assert isinstance(stream, Composite)
-        return not any(
-            name == given or (isinstance(given, tuple) and name in given) for given in stream.inputs.values()
-        )
 
     def _forget(self, name: str) -> None:
         for other in self.plans[name].inputs if name in self.plans else ():
@@ -342,7 +374,7 @@ class Graph:
                     old.query, old.monoids,
                 )  # fmt: skip
         self.owned[owner_of(name)] -= 1
-        for held in (self.streams, self.plans, self.granted, self.selectors):
+        for held in (self.streams, self.plans, self.granted, self.selectors, self.imports):
             held.pop(name, None)
 
     def _grant(self, form: Mapping[str, Any], change: Change) -> Applied:
@@ -358,44 +390,7 @@ class Graph:
         if change.operation == "grant":  # a matching(…) may now take it
             plans: dict[str, CompositePlan] = {}
             self._enlist(self.streams[name], None, plans, {})
+            self._check_crossings({}, plans)
             self._adopt(plans)
             self.rank = self.ranked() if plans else self.rank
         return Applied()
-
-
-def _closure(name: str, following: Mapping[str, Iterable[str]]) -> list[str]:
-    """What is reached from a stream, itself left out."""
-    found: dict[str, None] = {}
-    left = [name]
-    while left:
-        for other in following.get(left.pop(), ()):
-            if other not in found and other != name:
-                found[other] = None
-                left.append(other)
-    return list(found)
-
-
-def computes(stream: Stream) -> dict[str, Any]:
-    """The parameters that decide what a stream emits."""
-    form = stream.to_dict()
-    return {
-        name: value
-        for name, value in form.items()
-        if name not in ("read", "write", "labels", "history", "sink", "start")
-    }
-
-
-def _kinds(current: CompositePlan) -> dict[tuple[str, str], pa.DataType]:
-    """The types of the (alias, channel) pairs that a plan reads."""
-    found: dict[tuple[str, str], pa.DataType] = {}
-    for typed in (*current.steps, *([current.where] if current.where else [])):
-        for name, kind in typed.reads.items():
-            if "." in name:
-                alias, channel = name.split(".", 1)
-                found[alias, channel] = kind
-    return found
-
-
-def _types(plan: CompositePlan) -> tuple[Channels, Channels]:
-    """The types of what a composite emits, and of what its windows hold."""
-    return dict(plan.channels), dict(plan.row_channels)

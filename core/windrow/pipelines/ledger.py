@@ -52,7 +52,7 @@ class Ledger:
             except (KeyError, TypeError, ValueError) as cause:
                 raise CorruptSnapshot(f"change {number} of the log is damaged: {cause!r}") from cause
             if self._versions[number] == SCHEDULED and change.at is not None:
-                insort(self.scheduled, (change.at, number))
+                insort(self.scheduled, (change.at.after_windows(), number))
         self.count = len(pages)
         if generations is not None:
             self._generations = {str(k): int(v) for k, v in read_page(generations, "generations").items()}
@@ -66,7 +66,7 @@ class Ledger:
 
     def schedule(self, change: Change, at: Id) -> None:
         """Keep a change until its time. Those with equal times keep their order."""
-        insort(self.scheduled, (at, self.add(change)))
+        insort(self.scheduled, (at.after_windows(), self.add(change)))
 
     def due(self, before: Id) -> Iterator[tuple[Change, int]]:
         """The changes whose time is at or before an id; they are no longer scheduled."""

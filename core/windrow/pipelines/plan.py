@@ -60,6 +60,22 @@ class CompositePlan:
         return None if self.stream.expire is None else durations.parse(self.stream.expire)
 
     @property
+    def types(self) -> tuple[Channels, Channels]:
+        """The types of what it emits, and of what its windows hold."""
+        return dict(self.channels), dict(self.row_channels)
+
+    @property
+    def kinds(self) -> dict[tuple[str, str], pa.DataType]:
+        """The types of the (alias, channel) pairs that it reads."""
+        found: dict[tuple[str, str], pa.DataType] = {}
+        for typed in (*self.steps, *([self.where] if self.where else [])):
+            for name, kind in typed.reads.items():
+                if "." in name:
+                    alias, channel = name.split(".", 1)
+                    found[alias, channel] = kind
+        return found
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns that the query sees."""
         first = [(ORDER, pa.int64())] if self.per_update else []

@@ -13,9 +13,9 @@ is ranked by those of its inputs that are ranked. Its other inputs are *back-edg
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-__all__ = ["ranks"]
+__all__ = ["closure", "groups", "ranks"]
 
 Inputs = Mapping[str, Collection[str]]
 """The inputs of each stream, in the order in which the streams were put."""
@@ -27,8 +27,8 @@ def ranks(inputs: Inputs) -> dict[str, int]:
     left = [inputs]
     while left:
         part = left.pop()
-        groups = _groups(part)
-        for place, group in enumerate(groups):
+        parts = groups(part)
+        for place, group in enumerate(parts):
             if len(group) == 1:
                 found[group[0]] = _above(group[0], inputs, found)
                 continue
@@ -36,7 +36,7 @@ def ranks(inputs: Inputs) -> dict[str, int]:
             first = next(name for name in part if name in members)
             found[first] = _above(first, inputs, found)
             # What follows waits for the rest of this group, so it is ranked after it.
-            later = {name for each in groups[place + 1 :] for name in each}
+            later = {name for each in parts[place + 1 :] for name in each}
             left.append({name: part[name] for name in part if name in later})
             left.append(
                 {name: [i for i in part[name] if i != first] for name in part if name in members - {first}}
@@ -45,13 +45,25 @@ def ranks(inputs: Inputs) -> dict[str, int]:
     return {name: found[name] for name in inputs}
 
 
+def closure(name: str, following: Mapping[str, Iterable[str]]) -> list[str]:
+    """What is reached from a stream, itself left out."""
+    found: dict[str, None] = {}
+    left = [name]
+    while left:
+        for other in following.get(left.pop(), ()):
+            if other not in found and other != name:
+                found[other] = None
+                left.append(other)
+    return list(found)
+
+
 def _above(name: str, inputs: Inputs, found: Mapping[str, int]) -> int:
     return max(
         (found[i] + 1 for i in inputs[name] if i in found and i != name), default=0 if not inputs[name] else 1
     )
 
 
-def _groups(inputs: Inputs) -> list[list[str]]:
+def groups(inputs: Inputs) -> list[list[str]]:
     """The strongly connected components, each after those that it has inputs from (Tarjan 1972, without recursion)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}

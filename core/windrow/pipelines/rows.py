@@ -8,16 +8,13 @@ from typing import Any
 
 from windrow.columns import arrow
 from windrow.errors import PipelineError
-from windrow.pipelines.changes import Change, Id, changes_from_table
+from windrow.pipelines.changes import FARTHEST, Change, Id, changes_from_table
 from windrow.pipelines.emissions import Report
 
 __all__ = ["Event", "changes_of", "events_of", "name_of"]
 
 Event = tuple[int, int, str, Any]
 """ts, sequence, stream, and channels as a dict."""
-
-FARTHEST = 1 << 61
-"""Times and sequences are nearer to zero: windows that are due have numbers of their own beyond."""
 
 
 def changes_of(changes: Any) -> list[Change]:

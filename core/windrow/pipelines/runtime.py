@@ -21,35 +21,35 @@ when it comes; an update that is older than what a stream has emitted already is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
-from itertools import pairwise
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
 from windrow.errors import CorruptSnapshot, PipelineError, WindrowError
-from windrow.expressions import Registered
-from windrow.imports import Allow
 from windrow.pipelines.backlog import Backlog
-from windrow.pipelines.changes import BEFORE, Change, Id
+from windrow.pipelines.changes import AFTER_WINDOWS, BEFORE, Change, Id
 from windrow.pipelines.chunks import Chunk
+from windrow.pipelines.crossings import Place, check_rounds
 from windrow.pipelines.emissions import Emissions, Report
 from windrow.pipelines.execution import Execution
 from windrow.pipelines.graph import Graph
+from windrow.pipelines.header import SpaceHeader
 from windrow.pipelines.ledger import Ledger
+from windrow.pipelines.options import SpaceOptions
 from windrow.pipelines.plan import CompositePlan
 from windrow.pipelines.quotas import Quotas
 from windrow.pipelines.rows import Event, changes_of, events_of, name_of
-from windrow.pipelines.state import StreamState, encode, read_page, write_page
+from windrow.pipelines.state import StreamState, Values, encode, write_page
+from windrow.pipelines.stored import StoredStreams
 from windrow.pipelines.streams import Source
-from windrow.pipelines.values import checked, fits
+from windrow.pipelines.values import checked
+from windrow.pipelines.waiting import Imported, WaitingUpdates, outbox_from_page
 from windrow.pipelines.windowing import Shared, WindowedStream
 from windrow.storage.pages import HEADER, MemoryPages, Pages
 
 __all__ = ["Event", "Runtime"]
-
-FORMAT = 1
 
 
 class Runtime:
@@ -57,7 +57,8 @@ class Runtime:
 
     ``sinks`` are the names that composites may send to, ``functions`` what expressions may call, ``allow`` the modules
     that documents may import aggregates from. ``late`` says what happens to a change whose time has passed: it is
-    refused, or applied from now on. From so many updates at once on they run as ``columns``.
+    refused, or applied from now on. From so many updates at once on they run as ``columns``. ``space`` is its name, and
+    ``rounds`` are those of spaces that import streams of others: see :mod:`windrow.pipelines.crossings`.
     """
 
     def __init__(
@@ -65,31 +66,38 @@ class Runtime:
         pages: Pages | None = None,
         *,
         order: Literal["event", "arrival"] = "event",
-        functions: Mapping[str, Registered] | None = None,
         sinks: Iterable[str] = (),
-        quotas: Quotas | None = None,
-        allow: Allow = (),
-        late: Literal["refuse", "now"] = "refuse",
         columns: int = 64,
+        space: str = "",
+        **options: Unpack[SpaceOptions],
     ) -> None:
+        late = options.get("late", "refuse")
         if order not in ("event", "arrival") or late not in ("refuse", "now"):
             raise PipelineError("order is 'event' or 'arrival', and late is 'refuse' or 'now'")
+        if unknown := options.keys() - SpaceOptions.__annotations__.keys():
+            raise TypeError(f"a runtime has no parameter {', '.join(sorted(unknown))}")
         self.pages: Pages = MemoryPages() if pages is None else pages
         self.order, self.late, self.sinks = order, late, frozenset(sinks)
-        self.graph = Graph(functions or {}, quotas or Quotas(), allow)
+        self.graph = Graph(
+            options.get("functions") or {},
+            options.get("quotas") or Quotas(),
+            options.get("allow", ()),
+            place=Place(space, check_rounds(options.get("rounds", {})), order == "event"),
+        )
         self.position = BEFORE
         """The id of the last update or change that was processed."""
         self.watermark = BEFORE.ts
         self.source_position = ""
         """What :meth:`commit` was given: how far the source was read."""
-        self._states: dict[str, StreamState] = {}
-        self._put: dict[str, bytes] = {}
-        self._gone: dict[str, None] = {}
+        self._stored = StoredStreams(self.pages, self.graph)
         self._ledger = Ledger()
-        self._waiting: list[tuple[int, int, str, int, Event]] = []
-        self._entered = 0
+        self._waiting = WaitingUpdates()
         self._arrived = 0
-        self._execution = Execution(self.graph, self.state, self._open_window, arrival=order == "arrival")
+        self._outbox = 0
+        """How many exported updates the last commit has."""
+        self._execution = Execution(
+            self.graph, self._stored.of, self._open_window, arrival=order == "arrival"
+        )
         self._backlog = Backlog(self._execution, columns)
         self._open()
 
@@ -137,23 +145,42 @@ class Runtime:
         if watermark <= self.watermark:
             return out
         self.watermark = watermark
-        released: list[Event] = []
-        while self._waiting and self._waiting[0][0] < watermark:
-            released.append(heappop(self._waiting)[4])
-        self._run_many(released, out)
-        self._due_changes(Id(watermark, BEFORE.sequence), out)
-        self._execution.fire(watermark, out)
+        self._run_many(self._waiting.release(Id(watermark, AFTER_WINDOWS)), out)
+        self._due_changes(Id(watermark, AFTER_WINDOWS), out)
+        self._execution.fire_until(watermark, out)
         self._execution.reach(watermark)
         return out
 
+    def take(self, imported: Iterable[Imported]) -> None:
+        """Take updates of streams of other spaces. They come before the watermark that released them there."""
+        for update in imported:
+            at = Id(*update[:3])
+            if update.ts >= self.watermark:
+                self._waiting.add(update)
+            elif (last := self.state(update.stream).last) is None or last < at:
+                self._report("refused", update.stream, at, "the imported update came behind the watermark")
+
+    def exports(self) -> dict[str, list[Imported]]:
+        """What other spaces are to :meth:`take`, by space. It is kept, and part of commits, until it is :meth:`sent`."""
+        found: dict[str, list[Imported]] = {}
+        for spaces, update in self._execution.exported:
+            for space in spaces:
+                row = Imported(*update.at, update.named, update.stream, self.graph.place.space)
+                found.setdefault(space, []).append(row)
+        return found
+
+    def sent(self) -> None:
+        """The others have taken what was exported."""
+        self._execution.exported.clear()
+
     def change(self, change: Change, out: Emissions | None = None) -> str:
         """Apply a change, or keep it until its time: ``applied`` or ``scheduled``. A refusal is an error."""
-        at = change.at
+        at = None if change.at is None else change.at.after_windows()
         if at is not None and at > self.position and at.ts >= self.reached:
             self._ledger.schedule(change, at)
             return "scheduled"
-        if at is not None:
-            passed = f"{change.operation} was to take effect at {tuple(at)}, which has passed"
+        if at is not None and change.at is not None:
+            passed = f"{change.operation} was to take effect at {tuple(change.at)}, which has passed"
             if self.late == "refuse":
                 self._ledger.refuse(self._ledger.add(change))
                 raise PipelineError(f"{passed}; give a later time, or none for now")
@@ -174,9 +201,8 @@ class Runtime:
     @property
     def wake(self) -> int | None:
         """The earliest watermark at which something is due: a window, a change, an update that waits."""
-        times = [due for due in (self._execution.due, self._ledger.next_time) if due is not None]
-        times += [self._waiting[0][0] + 1] if self._waiting else []
-        return min(times, default=None)
+        times = (self._execution.windows.wake, self._ledger.next_time, self._waiting.next_time)
+        return min((time for time in times if time is not None), default=None)
 
     def reports(self) -> list[Report]:
         """What failed, was refused or came late since the last call."""
@@ -189,25 +215,8 @@ class Runtime:
         return self._ledger.entries()
 
     def state(self, name: str) -> StreamState:
-        """The state of a stream; it is read from the store when it is first needed."""
-        found = self._states.get(name)
-        if found is None:
-            found = self._stored(name)
-            self._check(name, found)
-            self._states[name] = found
-        return found
-
-    def _stored(self, name: str) -> StreamState:
-        page = self.pages.get([f"s/{name}"]).get(f"s/{name}") if f"s/{name}" not in self._gone else None
-        return StreamState() if page is None else StreamState.load(name, page, self.pages.get)
-
-    def _check(self, name: str, state: StreamState) -> None:
-        """Values from a store are of the channels' types, and in order."""
-        channels = self.graph.channels(name) or {}
-        rows = [values for _, values in state.history] + ([state.values] if state.values is not None else [])
-        ids = [at for at, _ in state.history]
-        if not all(fits(values, channels) for values in rows) or any(a > b for a, b in pairwise(ids)):
-            raise CorruptSnapshot(f"the state of stream {name!r} does not fit its channels")
+        """The state of a stream."""
+        return self._stored.of(name)
 
     # The store.
 
@@ -215,72 +224,45 @@ class Runtime:
         """Write what changed, all or nothing: graph, values, windows, and how far the source was read."""
         if position is not None:
             self.source_position = position
-        for name in self._execution.dirty:
-            if name in self.graph.streams:
-                put, gone = self.state(name).pages(name)
-                self._put |= put
-                self._gone |= dict.fromkeys(gone)
-        self._execution.commit_windows()
+        self._stored.write(self._execution.dirty)
+        self._execution.windows.commit()
         put, gone = self._ledger.pages()
-        self._put |= put
-        self._put |= {HEADER: self._header()}
-        self._wait_pages()
-        self.pages.commit(self._put, [name for name in (*self._gone, *gone) if name not in self._put])
-        self._put.clear()
-        self._gone.clear()
+        put |= {HEADER: self._header()}
+        if self.order == "event":  # as large as what the watermark has not passed
+            put["waiting"] = self._waiting.page()
+        if self._outbox or self._execution.exported:
+            self._outbox = len(self._execution.exported)
+            put["outbox"] = write_page(encode(self._execution.exported))
+        self._stored.put.update(put)
+        self._stored.commit(gone)
         self._execution.dirty.clear()
 
     def _header(self) -> bytes:
-        return write_page(
-            encode(
-                {
-                    "format": FORMAT,
-                    "order": self.order,
-                    "position": self.position,
-                    "watermark": self.watermark,
-                    "reached": self._execution.reached,
-                    "ticks": self._execution.ticks,
-                    "source": self.source_position,
-                    "changes": self._ledger.count,
-                    "arrived": self._arrived,
-                    "waiting": len(self._waiting),
-                }
-            )
-        )
-
-    def _wait_pages(self) -> None:
-        """Updates that wait, in one page. It is as large as what the watermark has not passed."""
-        if self.order == "event":
-            rows = [entry[4] for entry in sorted(self._waiting, key=lambda entry: entry[:4])]
-            self._put["waiting"] = write_page(encode(rows))
+        return SpaceHeader(
+            order=self.order,
+            position=self.position,
+            watermark=self.watermark,
+            reached=self._execution.reached,
+            source=self.source_position,
+            changes=self._ledger.count,
+            arrived=self._arrived,
+            waiting=len(self._waiting),
+        ).page()
 
     def _open(self) -> None:
         page = self.pages.get([HEADER]).get(HEADER)
         if page is None:
             return
-        header = read_page(page, "a space")
-        try:
-            if header["format"] > FORMAT:
-                raise CorruptSnapshot(
-                    f"the space has format {header['format']}, this windrow reads up to {FORMAT}"
-                )
-            if header["order"] != self.order:
-                raise PipelineError(
-                    f"the space was made with order={header['order']!r}; open it with the same"
-                )
-            self.position, self.watermark = Id(*header["position"]), int(header["watermark"])
-            self.source_position, self._arrived = str(header["source"]), int(header["arrived"])
-            self._execution.resume(int(header["reached"]), int(header["ticks"]))
-            self._ledger = Ledger.load(int(header["changes"]), self.pages.get)
-            waiting = self.pages.get(["waiting"]).get("waiting") if header["waiting"] else None
-            rows = [] if waiting is None else read_page(waiting, "updates that wait")
-            self._entered = len(rows)
-            self._waiting = [(e[0], e[1], e[2], n, (e[0], e[1], e[2], e[3])) for n, e in enumerate(rows)]
-            heapify(self._waiting)
-        except (KeyError, TypeError, ValueError) as cause:
-            if isinstance(cause, WindrowError):
-                raise
-            raise CorruptSnapshot(f"the header of the space is damaged: {cause!r}") from cause
+        header = SpaceHeader.read(page, self.order)
+        self.position, self.watermark = header.position, header.watermark
+        self.source_position, self._arrived = header.source, header.arrived
+        self._execution.reach(header.reached)
+        self._ledger = Ledger.load(header.changes, self.pages.get)
+        found = self.pages.get(["waiting", "outbox"])
+        if header.waiting:
+            self._waiting = WaitingUpdates.load(found.get("waiting"))
+        self._execution.exported.extend(outbox_from_page(found.get("outbox")))
+        self._outbox = len(self._execution.exported)
         try:
             for change in self._ledger.applied():
                 self.graph.apply(change)
@@ -288,11 +270,11 @@ class Runtime:
             raise CorruptSnapshot(f"the log of changes cannot be applied again: {cause}") from cause
         for name, plan in self.graph.plans.items():
             if plan.query is not None and not plan.per_update and self.state(name).rows:
-                self._execution.window(plan)  # so that it is known when it is due
+                self._execution.windows.of(plan)  # so that it is known when it is due
 
     def _open_window(self, plan: CompositePlan) -> WindowedStream:
         prefix = f"w/{self._ledger.generation(plan.stream.name)}/{plan.stream.name}/"
-        return WindowedStream(plan, Shared(self.pages, prefix, self._put, self._gone))
+        return WindowedStream(plan, Shared(self.pages, prefix, self._stored.put, self._stored.gone))
 
     # Events in order.
 
@@ -303,11 +285,12 @@ class Runtime:
                     "refused", event[2], Id(event[0], event[1]), "the update came behind the watermark"
                 )
                 continue
-            self._entered += 1
-            heappush(self._waiting, (*event[:3], self._entered, event))
+            self._waiting.add(event)
 
-    def _run_many(self, events: list[Event], out: Emissions) -> None:
+    def _run_many(self, events: Sequence[Event | Imported], out: Emissions) -> None:
         """Run updates as columns if that is possible and worth it, otherwise one by one."""
+        if any(isinstance(event, Imported) for event in events):
+            return self._run_joined(events, out)
         chunks = None if self._ledger.scheduled else self._backlog.chunks(events)
         if chunks is not None and self._backlog.takes(chunks, self.position):
             self._backlog_run(chunks, out)
@@ -319,38 +302,62 @@ class Runtime:
 
     def _run(self, events: Iterable[Event], out: Emissions) -> None:
         """Run updates one by one, with the changes and the windows that are due before each."""
-        execution = self._execution
         for ts, sequence, stream, named in events:
             at = Id(ts, sequence, stream)
-            if self._ledger.scheduled:
-                self._due_changes(at, out)
-            execution.fire(ts, out)
-            execution.reach(ts)
-            source = self.graph.streams.get(stream)
-            if not isinstance(source, Source):
-                self._report("refused", stream, at, f"there is no source {stream!r}")
-                continue
-            try:
-                values = checked(source, named)
-            except PipelineError as error:
-                self.state(stream).figures.count("failed")
-                self._report("refused", stream, at, str(error))
-                continue
-            state = self.state(stream)
-            if state.last is not None and at <= state.last:
-                state.figures.count("discarded")
-                execution.dirty.add(stream)
-                continue
-            self.position = max(self.position, at)
-            execution.tree(stream, at, values, stream, out)
+            self._reach(at, out)
+            if (values := self._accepted(stream, named, at, None)) is not None:
+                self.position = max(self.position, at)
+                self._execution.tree([(stream, values)], at, out)
+
+    def _run_joined(self, updates: Iterable[Event | Imported], out: Emissions) -> None:
+        """Run updates of here and of other spaces. Those with the same id are one event, and run together."""
+        for key, group in groupby(updates, key=lambda update: update[:3]):
+            at = Id(*key)
+            self._reach(at, out)
+            changed: dict[str, Values] = {}
+            for update in group:
+                stream, home = update[4:] if isinstance(update, Imported) else (at.origin, None)
+                values = None if stream in changed else self._accepted(stream, update[3], at, home)
+                if values is not None:
+                    changed[stream] = values
+            if changed:
+                self.position = max(self.position, at)
+                self._execution.tree(sorted(changed.items()), at, out)
+
+    def _reach(self, at: Id, out: Emissions) -> None:
+        """Everything before an update has come: changes, and windows."""
+        if self._ledger.scheduled:
+            self._due_changes(at, out)
+        self._execution.fire(at, out)
+        self._execution.reach(at.ts)
+
+    def _accepted(self, stream: str, named: Any, at: Id, home: str | None) -> Values | None:
+        """The values of an update, if there is such a source, they fit it, and they are new."""
+        source = self.graph.streams.get(stream)
+        if not isinstance(source, Source) or source.space != home:
+            if home is None:  # an import that nobody has put here is of no interest
+                self._report("refused", stream, at, f"there is no source {stream!r} to push to")
+            return None
+        try:
+            values = checked(source, named)
+        except PipelineError as error:
+            self.state(stream).figures.count("failed")
+            self._report("refused", stream, at, str(error))
+            return None
+        state = self.state(stream)
+        if state.last is not None and at <= state.last:
+            state.figures.count("discarded")
+            self._execution.dirty.add(stream)
+            return None
+        return values
 
     def _due_changes(self, before: Id, out: Emissions) -> None:
         """Apply the changes whose time is at or before an update."""
         for change, number in self._ledger.due(before):
             assert change.at is not None
-            self._execution.fire(change.at.ts, out)
+            self._execution.fire_until(change.at.ts, out)
             self._execution.reach(change.at.ts)
-            self.position = max(self.position, change.at)
+            self.position = max(self.position, change.at.after_windows())
             try:
                 self._apply(change, number, out)
             except WindrowError as error:
@@ -375,22 +382,16 @@ class Runtime:
                 self._execution.replay(name, out)
 
     def _restart(self, name: str, dropped: bool) -> None:
-        window = self._execution.windows.get(name)
+        window = self._execution.windows.streams.get(name)
         if window is not None:
-            self._gone |= dict.fromkeys(window.names())
+            self._stored.forget(window.names())
         self._ledger.renew(name)
-        self._execution.forget(name)
-        # Its values are of the old definition's channels: they are forgotten, not checked.
-        state = self._states[name] = self._states.get(name) or self._stored(name)
-        state.restart()
+        self._execution.windows.forget(name)
         if dropped:
-            put, gone = state.pages(name)
-            self._gone |= dict.fromkeys((*put, *gone))
-            for page in self._gone:  # in place: windows put their pages here
-                self._put.pop(page, None)
-            del self._states[name]
+            self._stored.drop(name)
             self._execution.dirty.discard(name)
         else:
+            self._stored.restart(name)
             self._execution.dirty.add(name)
 
     def _report(self, kind: str, stream: str, at: Id | None, message: str) -> None:

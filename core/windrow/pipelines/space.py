@@ -19,25 +19,24 @@ windrow.errors.PipelineError: 'council/t1' cannot be dropped: 'ann/frozen' depen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.columns import arrow
 from windrow.errors import PipelineError
-from windrow.expressions import Expression, Registered
-from windrow.imports import Allow
+from windrow.expressions import Expression
 from windrow.pipelines.changes import BEFORE, Change, Id, instant
 from windrow.pipelines.documents import stream_documents
 from windrow.pipelines.emissions import Emissions, Report, Update
-from windrow.pipelines.graph import computes
-from windrow.pipelines.quotas import Quotas
+from windrow.pipelines.options import SpaceOptions
 from windrow.pipelines.rows import Event
 from windrow.pipelines.runtime import Runtime
 from windrow.pipelines.shape import explained, novelty, sources
-from windrow.pipelines.streams import Source, Stream, owner_of, stream_from_dict
+from windrow.pipelines.streams import Stream, computes, owner_of, stream_from_dict
 from windrow.pipelines.trial import try_later
+from windrow.pipelines.waiting import Imported
 from windrow.storage.pages import Pages
 
 __all__ = ["Box", "Space", "store_of"]
@@ -60,7 +59,7 @@ class Space:
 
     ``sinks`` are functions by name that updates of composites with ``sink=`` are given to, after the commit.
     ``functions`` are Python functions that expressions may call. See :class:`~windrow.pipelines.runtime.Runtime` for the
-    other parameters.
+    other parameters: ``quotas``, ``allow``, ``late`` and ``rounds``. :class:`~windrow.pipelines.Joined` joins spaces.
     """
 
     def __init__(
@@ -70,24 +69,13 @@ class Space:
         *,
         order: Literal["arrival", "event"] = "arrival",
         sinks: Mapping[str, Callable[[Update], Any]] | None = None,
-        functions: Mapping[str, Registered] | None = None,
-        quotas: Quotas | None = None,
-        allow: Allow = (),
-        late: Literal["refuse", "now"] = "refuse",
+        **options: Unpack[SpaceOptions],
     ) -> None:
         self.name = name
         self._pages = store_of(store, name)
         self._sinks = dict(sinks or {})
-        self.runtime = Runtime(
-            self._pages,
-            order=order,
-            functions=functions,
-            sinks=self._sinks,
-            quotas=quotas,
-            allow=allow,
-            late=late,
-        )
-        self._allow = allow
+        self.runtime = Runtime(self._pages, order=order, sinks=self._sinks, space=name, **options)
+        self._allow = self.runtime.graph.allow
         self._reports: list[Report] = []
 
     # Changes.
@@ -171,6 +159,10 @@ class Space:
             self._finish(out, position)
         return out
 
+    def take(self, imported: Iterable[Imported]) -> None:
+        """Take updates of streams of other spaces; they wait for the watermark. Not committed yet."""
+        self.runtime.take(imported)
+
     def advance(self, watermark: Any) -> Emissions:
         """No update before this time will come any more: emit the windows that this finishes."""
         out = self.runtime.advance(instant(watermark, "watermark"))
@@ -207,7 +199,7 @@ class Space:
 
     def _may_write(self, streams: Iterable[str], by: str | None) -> None:
         for name in streams:
-            if not isinstance(self.runtime.graph.streams.get(name), Source):
+            if self.runtime.graph.device(name) is None:
                 raise PipelineError(f"there is no source {name!r} to push to")
             self.runtime.graph.check(by, "write", name)
 

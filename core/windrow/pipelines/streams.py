@@ -30,6 +30,7 @@ __all__ = [
     "Matching",
     "Source",
     "Stream",
+    "computes",
     "matching",
     "owner_of",
     "stream_from_dict",
@@ -75,6 +76,10 @@ class Source:
     ``name`` is ``owner/stream``. ``channels`` have types: ``boolean``, ``bigint``, ``double``, ``string``. ``read`` says
     who may read it and build on it: nobody but the owner, a list of names, or ``"*"``; ``write`` says who may push
     updates besides the owner. ``labels`` are what :func:`matching` looks for. ``history`` is how many updates are kept.
+
+    With ``space``, it is an *import*: its updates are those of the stream of this name in that space, which has to
+    ``export`` them to this one. Only the owner of the stream can put it, so the rights here are the owner's to give.
+    ``export`` names the spaces that import this stream.
     """
 
     name: str
@@ -83,6 +88,8 @@ class Source:
     write: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     history: int = HISTORY
+    space: str | None = None
+    export: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "source"
 
@@ -90,6 +97,12 @@ class Source:
         _checked(self)
         object.__setattr__(self, "read", _names(self.read, f"read of {self.name!r}"))
         object.__setattr__(self, "write", _names(self.write, f"write of {self.name!r}"))
+        object.__setattr__(self, "export", _names(self.export, f"export of {self.name!r}"))
+        if self.space is not None and (not isinstance(self.space, str) or self.write or self.export):
+            raise PipelineError(
+                f"{self.name!r} comes from the space {self.space!r}: nobody writes it here, and other spaces import it "
+                f"from there, so it has neither write= nor export="
+            )
         for channel, kind in self.channels.items():
             if kind not in TYPES:
                 raise PipelineError(
@@ -123,7 +136,7 @@ class Composite:
     ``compose="first"`` runs it at the first of several inputs that change together, with the others as they were; the
     default waits for all of them. ``types`` gives types of channels that cannot be inferred: own ones that the
     composite reads itself (``"n": "bigint"``), and those of a :func:`matching` that has no stream yet (``"t.c"``).
-    ``sink`` names where its updates are sent to.
+    ``sink`` names where its updates are sent to, ``export`` the spaces that import this stream.
     """
 
     name: str
@@ -140,13 +153,16 @@ class Composite:
     history: int = HISTORY
     sink: str | None = None
     start: Literal["now", "replay"] = "now"
+    export: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "composite"
     write: ClassVar[tuple[str, ...]] = ()
+    space: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         _checked(self)
         object.__setattr__(self, "read", _names(self.read, f"read of {self.name!r}"))
+        object.__setattr__(self, "export", _names(self.export, f"export of {self.name!r}"))
         if not self.inputs:
             raise PipelineError(f"composite {self.name!r} has no inputs")
         for alias, given in self.inputs.items():
@@ -198,12 +214,29 @@ class Composite:
             form["latest"] = {name: aggregate.to_dict() for name, aggregate in self.latest.items()}
         return form
 
+    def names(self, stream: str) -> bool:
+        """Whether a stream is an input by its name, and not only because it matches."""
+        return any(
+            stream == given or (isinstance(given, tuple) and stream in given)
+            for given in self.inputs.values()
+        )
+
 
 Stream = Source | Composite
 
 
 def owner_of(name: str) -> str:
     return name.split("/", 1)[0]
+
+
+def computes(stream: Stream) -> dict[str, Any]:
+    """The parameters that decide what a stream emits."""
+    form = stream.to_dict()
+    return {
+        name: value
+        for name, value in form.items()
+        if name not in ("read", "write", "labels", "history", "sink", "start", "export")
+    }
 
 
 def stream_from_dict(form: Mapping[str, Any], *, allow: Allow = ()) -> Stream:
@@ -260,7 +293,7 @@ def _form(stream: Stream) -> dict[str, Any]:
     form: dict[str, Any] = {"kind": stream.kind}
     for f in fields(stream):
         value = getattr(stream, f.name)
-        default = () if f.name in ("read", "write") else f.default
+        default = () if f.name in ("read", "write", "export") else f.default
         if f.name in ("name", "channels") or (value != default and value not in ({}, None)):
             form[f.name] = (
                 list(value)
@@ -275,7 +308,8 @@ def _form(stream: Stream) -> dict[str, Any]:
 def _checked(stream: Stream) -> None:
     _stream_name(stream.name, "name")
     for channel in stream.channels:
-        _word(channel, f"channel of {stream.name!r}")
+        if stream.space is None or channel != "stream":  # a key of windows that are imported
+            _word(channel, f"channel of {stream.name!r}")
     for label, value in stream.labels.items():
         if not isinstance(label, str) or not isinstance(value, str) or len(label) + len(value) > 256:
             raise PipelineError(f"labels of {stream.name!r} are short texts, not {label!r}: {value!r}")
@@ -298,5 +332,5 @@ def _word(name: Any, role: str) -> None:
 def _names(given: str | Iterable[str], role: str) -> tuple[str, ...]:
     found = (given,) if isinstance(given, str) else tuple(given)
     if not all(isinstance(name, str) and name for name in found):
-        raise PipelineError(f"{role}: expected names of people, or '*', not {given!r}")
+        raise PipelineError(f"{role}: expected names, or '*', not {given!r}")
     return tuple(sorted(set(found)))

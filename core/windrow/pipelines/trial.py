@@ -39,4 +39,6 @@ def _copied(graph: Graph) -> Graph:
         subscribers={name: dict(others) for name, others in graph.subscribers.items()},
         selectors=dict(graph.selectors),
         owned=dict(graph.owned),
+        imports=dict(graph.imports),
+        exports=dict(graph.exports),
     )

@@ -62,7 +62,8 @@ class WindowedStream:
         self.plan, self.query, self.pages = plan, plan.query, pages
         self.operator = Operator.open(plan.query, plan.schema, pages)
         self.rows: list[tuple[Any, ...]] = []
-        self.due: int | None = self.operator.wake
+        self.wake: int | None = self.operator.wake
+        """As of the operator, with rows that were not handed over yet."""
         self.dirty = False
 
     @property
@@ -80,14 +81,14 @@ class WindowedStream:
         self.dirty = True
         if not self.plan.per_update:
             earliest = self.earliest_end(row[0])
-            self.due = earliest if self.due is None else min(self.due, earliest)
+            self.wake = earliest if self.wake is None else min(self.wake, earliest)
 
     def add_columns(self, table: pa.Table) -> None:
         """Take many rows at once, in order."""
         self._hand_over()
         self.dirty = True
         self._process(table)
-        self.due = self.operator.wake
+        self.wake = self.operator.wake
 
     def step(self, order: int) -> list[dict[str, Any]]:
         """The windows that are due after the row with this order (count windows)."""
@@ -100,7 +101,7 @@ class WindowedStream:
         self._hand_over()
         self.dirty = True
         found = self.operator.advance(watermark)
-        self.due = self.operator.wake
+        self.wake = self.operator.wake
         if not found.num_rows:
             return []
         ends = found.column("window_end")
@@ -140,7 +141,7 @@ class WindowedStream:
             ]
             self.rows = []
             self._process(pa.Table.from_arrays(columns, schema=schema))
-            self.due = self.operator.wake
+            self.wake = self.operator.wake
 
     def earliest_end(self, time: int) -> int:
         """No window that a row at this time takes part in is due before."""

@@ -1,0 +1,144 @@
+"""Edges between spaces: what comes out is what one space with all streams would give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import windrow as wr
+from windrow.pipelines import Composite, Id, Joined, Source, Space
+
+ROUNDS = {"s1": 1, "s2": 2}
+KINDS = ("sum", "sum", "sum", "union", "total", "span", "tumbling", "keyed", "session", "count", "latest")
+Out = tuple[str, Id, tuple[Any, ...]]
+
+
+def composite(name: str, kind: str, inputs: list[str], factor: int = 1, **more: Any) -> Composite:
+    """A composite of a kind. All streams have a channel v."""
+    aliases = {f"i{n}": other for n, other in enumerate(inputs)}
+    terms = " + ".join(f"coalesce({alias}.v, 0)" for alias in aliases)
+    windows: dict[str, Any] = {
+        "span": wr.TimeWindow(8, 4),
+        "tumbling": wr.TimeWindow(4),
+        "keyed": wr.TimeWindow(4),
+        "session": wr.SessionWindow(3),
+        "count": wr.CountWindow(3, 2),
+    }
+    aggregates = {"v": wr.Sum("v"), "n": wr.Count()}
+    if kind in windows:
+        by = ["stream"] if kind == "keyed" else []
+        query = wr.Query(by, window=windows[kind], aggregates=aggregates)
+        return Composite(name, {"i": inputs}, channels={"v": f"i.v * {factor}"}, query=query, **more)
+    if kind == "latest":
+        return Composite(
+            name, {"i": inputs}, channels={"v": f"i.v * {factor}"}, latest=aggregates, expire=7, **more
+        )
+    if kind == "union":
+        return Composite(name, {"i": inputs}, channels={"v": f"i.v * {factor}"}, **more)
+    if kind == "total":
+        aliases["own"], terms = name, terms + " + coalesce(own.v, 0)"
+    return Composite(
+        name,
+        aliases,
+        channels={"v": f"({terms} + {factor}) % 1009"},
+        where="v % 7 != 3",
+        types={"v": "bigint"},
+        **more,
+    )
+
+
+@st.composite
+def cut_graphs(draw: Any) -> tuple[dict[str, tuple[str, list[str], int]], dict[str, list[Any]]]:
+    """An acyclic graph with the space of each stream, and changes of some: (from when on, the new factor, or None to drop)."""
+    sources, count = draw(st.integers(1, 3)), draw(st.integers(1, 7))
+    names = draw(st.permutations([f"o/{letter}" for letter in "abcdefghij"]))[: sources + count]
+    graph: dict[str, tuple[str, list[str], int]] = {}
+    changes: dict[str, list[Any]] = {}
+    for number, name in enumerate(names):
+        if number < sources:
+            graph[name] = ("source", [], draw(st.integers(0, 2)))
+            continue
+        size = draw(st.integers(1, 3))
+        inputs = draw(st.lists(st.sampled_from(names[:number]), min_size=1, max_size=size, unique=True))
+        least = max(graph[other][2] for other in inputs)
+        graph[name] = (draw(st.sampled_from(KINDS)), inputs, draw(st.integers(least, 2)))
+        if draw(st.booleans()):
+            changes[name] = [(draw(st.integers(0, 12)), draw(st.integers(2, 5)))]
+    return graph, changes
+
+
+UPDATES = st.lists(
+    st.tuples(st.integers(0, 20), st.integers(0, 1), st.integers(0, 9), st.integers(0, 50)),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(cut_graphs(), UPDATES, st.lists(st.integers(0, 22), max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_a_graph_that_is_cut_into_spaces_is_that_of_one_space(
+    cut: Any, given_: list[Any], marks: list[int]
+) -> None:
+    graph, changes = cut
+    sources = [name for name, (kind, *_) in graph.items() if kind == "source"]
+    rows = [(sources[which % len(sources)], ts, sequence, v) for ts, sequence, which, v in given_]
+    watermarks = [*sorted(set(marks)), 100]
+    whole = Space("whole", order="event")
+    put(graph, changes, {name: whole for name in graph})
+    expected = run(
+        lambda watermark: [whole.advance(watermark)], {name: whole for name in graph}, rows, watermarks
+    )
+
+    spaces = [Space(f"s{number}", order="event", rounds=ROUNDS) for number in range(3)]
+    home = {name: spaces[place] for name, (_, _, place) in graph.items()}
+    export(graph, whole, home, spaces)
+    put(graph, changes, home)
+    joined = Joined(*spaces)
+    found = run(lambda watermark: joined.advance(watermark).values(), home, rows, watermarks)
+    assert found == expected
+    assert not [
+        report for space in (whole, *spaces) for report in space.reports() if report.kind != "refused"
+    ]
+
+
+def readers(graph: Any, name: str) -> set[int]:
+    """The spaces of others that read a stream."""
+    return {place for _, inputs, place in graph.values() if name in inputs} - {graph[name][2]}
+
+
+def put(graph: Any, changes: Any, home: dict[str, Space]) -> None:
+    """The streams of a graph, each where it lives. Those that change are put again, at a time."""
+    for name, (kind, inputs, _) in graph.items():
+        space = home[name]
+        export = () if space.name == "whole" else tuple(f"s{place}" for place in sorted(readers(graph, name)))
+        if kind == "source":
+            space.put(Source(name, channels={"v": "bigint"}, export=export), by="o")
+            continue
+        space.put(composite(name, kind, inputs, export=export), by="o")
+        for at, factor in changes.get(name, ()):
+            space.put(composite(name, kind, inputs, factor, export=export), by="o", at=at)
+
+
+def export(graph: Any, whole: Space, home: dict[str, Space], spaces: list[Space]) -> None:
+    """The imports that the spaces need, with the channels that the streams have in one space."""
+    names = {"int64": "bigint", "string": "string"}
+    for name in graph:
+        kinds = whole.runtime.graph.channels(name) or {}
+        channels = {channel: names[str(kind)] for channel, kind in kinds.items()}
+        for place in sorted(readers(graph, name)):
+            spaces[place].put(Source(name, channels, space=home[name].name), by="o")
+
+
+def run(advance: Any, home: dict[str, Space], rows: list[Any], watermarks: list[int]) -> list[Out]:
+    """Push updates as the watermark lets them in; what all streams emit where they live, sorted."""
+    found: list[Out] = []
+    for before, watermark in zip([-1, *watermarks], watermarks, strict=False):
+        for stream, ts, sequence, v in rows:
+            if before <= ts < watermark or (before == -1 and ts < 0):
+                home[stream].push({"stream": stream, "ts": ts, "sequence": sequence, "v": v})
+        for out in advance(watermark):
+            for update in out:
+                found.append((update.stream, update.at, update.values))
+    return sorted(set(found), key=repr)
