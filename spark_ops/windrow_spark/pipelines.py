@@ -62,19 +62,26 @@ def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: U
         raise ColumnError("either both updates and changes have the column 'space', or none of them")
     numbers = not _is_timestamp(updates, "ts", "updates")
     rows = _updates(updates, spaces).unionByName(_changes(changes, spaces))
+    wanted = [SPACE] if spaces else []
+    wanted += ["stream", "ts", "sequence", "values", *(["sink"] if settings.sinks else [])]
+    wanted = ["kind", *wanted, "message"] if reports else wanted
     if updates.isStreaming:
         _check_watermark(updates)
-        found = _stream(rows, settings)
+        found = _stream(rows, settings, pa.schema([_OUT.field(name) for name in wanted]))
     else:
         together = F.lit("") if settings.last_round else column(SPACE)
         found = rows.groupBy(together).applyInArrow(_batch(settings), spark_schema(_OUT))
-    return _shown(found, spaces=spaces, sinks=bool(settings.sinks), reports=reports, numbers=numbers)
+        found = found if reports else found.where(column("kind") == UPDATE[1])
+    time = column("ts") if numbers else F.timestamp_micros(column("ts")).alias("ts")
+    return found.select(*(time if name == "ts" else name for name in wanted))
 
 
 _OUT = pa.schema([*OUTPUT, (SPACE, pa.string())])
+UPDATE = ("kind", "update")
+"""What rows of updates have, and not those of reports."""
 
 
-def _stream(rows: Any, settings: Settings) -> Any:
+def _stream(rows: Any, settings: Settings, wanted: pa.Schema) -> Any:
     packed = rows.select(*map(column, ROWS.names), column(SPACE)).mapInArrow(pack(ROWS), PACKED_BY_NAME)
     if not settings.last_round:
         stepped = _stateful(packed, BucketProcessor(SpaceRuntimes(settings)), OUT)
@@ -90,7 +97,8 @@ def _stream(rows: Any, settings: Settings) -> Any:
         F.sum("reported").alias("reported"),
         F.count("*").alias("spaces"),
     )
-    return counted.select("rows", SPACE).mapInArrow(unpack_named(OUTPUT, SPACE), spark_schema(_OUT))
+    only = None if "kind" in wanted.names else UPDATE
+    return counted.select("rows", SPACE).mapInArrow(unpack_named(wanted, SPACE, only), spark_schema(wanted))
 
 
 _COUNTS = ("emitted", "reported")
@@ -188,14 +196,3 @@ def _check_watermark(updates: Any) -> None:
             "the streaming DataFrame of updates has no watermark on 'ts', so no update would ever be released: "
             'call updates.withWatermark("ts", "2 seconds") before pipelined()'
         )
-
-
-def _shown(found: Any, *, spaces: bool, sinks: bool, reports: bool, numbers: bool) -> Any:
-    """The columns that were asked for, with times as they came in."""
-    time = column("ts") if numbers else F.timestamp_micros(column("ts")).alias("ts")
-    names: list[Any] = [SPACE] if spaces else []
-    names += ["stream", time, "sequence", "values"]
-    names += ["sink"] if sinks else []
-    if reports:
-        return found.select("kind", *names, "message")
-    return found.where(column("kind") == "update").select(*names)

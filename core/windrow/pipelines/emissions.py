@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from windrow.pipelines.changes import Id
 from windrow.pipelines.state import encode
+from windrow.pipelines.texts import json_objects
 
 __all__ = ["REPORTS", "UPDATES", "Emissions", "Report", "Update", "UpdateColumns", "reports_to_table"]
 
@@ -81,14 +83,6 @@ class UpdateColumns:
         times = zip(self.ts.tolist(), self.sequence.tolist(), origins, strict=True)
         rows = zip(*columns, strict=True) if columns else ((),) * len(self.ts)
         return [Update(self.stream, Id(*at), row, names) for at, row in zip(times, rows, strict=True)]
-
-    def texts(self) -> list[str]:
-        """The values of each, as JSON: the text of :attr:`Update.named`."""
-        if not self.values.num_columns:
-            return ["{}"] * len(self.ts)
-        keys = [encode(name).replace("%", "%%") for name in self.values.column_names]
-        form = "{" + ",".join(f"{key}:%s" for key in keys) + "}"
-        return list(map(form.__mod__, zip(*map(_texts, self.values.columns), strict=True)))
 
 
 class Emissions:
@@ -160,23 +154,15 @@ def _blocks_table(blocks: list[UpdateColumns]) -> pa.Table:
     blocks = sorted(blocks, key=lambda block: (block.rank, block.stream))
     order = np.argsort(np.concatenate([block.event for block in blocks]), kind="stable")
     number = np.repeat(np.arange(len(blocks)), [len(block.ts) for block in blocks])[order]
-    texts = [text for block in blocks for text in block.texts()]
+    same = groupby(blocks, key=lambda block: block.values.schema)
+    texts = [json_objects([(block.values, len(block.ts)) for block in some]) for _, some in same]
     columns = [
         pa.array([block.stream for block in blocks], pa.string()).take(pa.array(number)),
         pa.array(np.concatenate([block.ts for block in blocks])[order]),
         pa.array(np.concatenate([block.sequence for block in blocks])[order]),
-        pa.array([texts[place] for place in order.tolist()], pa.string()),
+        pa.concat_arrays(texts).take(pa.array(order)),
     ]
     return pa.table(columns, schema=UPDATES)
-
-
-def _texts(column: pa.ChunkedArray) -> list[str]:
-    """The JSON of each value. Numbers have no comma, so all of them are written with one call."""
-    kind = column.type
-    if pa.types.is_integer(kind) or kind in (pa.float64(), pa.float32(), pa.bool_()):
-        values = column.to_pylist() if column.null_count else column.to_numpy().tolist()
-        return encode(values)[1:-1].split(",") if values else []
-    return list(map(encode, column.to_pylist()))
 
 
 def _merged(blocks: list[UpdateColumns]) -> Iterator[Update]:

@@ -97,27 +97,17 @@ class WindowedStream:
         return found.to_pylist() if found.num_rows else []
 
     def advance(self, watermark: int) -> list[tuple[int, dict[str, Any]]]:
-        """The windows that end at or before the watermark: the end of each, and its channels."""
+        """The windows that are final at the watermark: since when each is, and its channels.
+
+        That is the end of a window of time. A session takes updates at its end too, so it is final a microsecond later.
+        """
         self._hand_over()
         self.dirty = True
         found = self.operator.advance(watermark)
         self.wake = self.operator.wake
-        if not found.num_rows:
-            return []
-        ends = found.column("window_end")
-        times = ends if pa.types.is_integer(ends.type) and self.timed else None
-        rows = found.to_pylist()
-        return [
-            (min(int(times[i].as_py()), watermark) if times is not None else watermark, row)
-            for i, row in enumerate(rows)
-        ]
-
-    @property
-    def timed(self) -> bool:
-        """Whether the ends of windows are times."""
-        return self.query.window is not None and not any(
-            type(window).__name__ in ("DeltaWindow", "CountWindow") for _, window in self.query.windows
-        )
+        rows = found.to_pylist() if found.num_rows else []
+        timed = all(isinstance(window, TimeWindow) for _, window in self.query.windows)
+        return [(min(int(row["window_end"]), watermark) if timed else watermark, row) for row in rows]
 
     def commit(self) -> None:
         """Write what changed into the runtime's commit."""
