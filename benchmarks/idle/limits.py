@@ -1,7 +1,5 @@
 """What freezing costs at its worst: a D that thrashes, `auto` under a CPU cap, and floats that no codec makes smaller.
 
-    python -m benchmarks.idle.limits
-
 Every figure is processor time relative to ``idle=None``, of runs that alternate in one process, so that other work on the machine
 disturbs all of them alike; the median of the ratios of each round.
 
@@ -13,8 +11,7 @@ a codec.
 
 from __future__ import annotations
 
-import argparse
-import csv
+from collections.abc import Iterator
 from statistics import median
 from time import process_time
 from typing import Any
@@ -23,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from benchmarks.idle.linear_road import RESULTS, SECOND
+from benchmarks.idle.linear_road import SECOND
 
 SCHEMA = pa.schema({"key": pa.int64(), "ts": pa.int64(), "load": pa.float64()})
 QUERY = wr.Query(
@@ -78,49 +75,32 @@ def run(batches: list[pa.Table], idle: Any) -> tuple[float, wr.IdleFigures]:
     return process_time() - began, operator.idle
 
 
-def measure(case: str, batches: list[pa.Table], rounds: int) -> list[dict[str, Any]]:
+def limits(keys: int, rounds: int) -> Iterator[dict[str, Any]]:
+    """The lines of both cases."""
+    yield from measure("thrash", thrash(keys), rounds)
+    yield from measure("floats", floats(keys), rounds)
+
+
+def measure(case: str, batches: list[pa.Table], rounds: int) -> Iterator[dict[str, Any]]:
     took: dict[str, list[float]] = {way: [] for way in WAYS[case]}
     figures: dict[str, wr.IdleFigures] = {}
     for number in range(rounds + 1):
         for way, idle in WAYS[case].items():
             seconds, figures[way] = run(batches, idle)
             took[way] += [seconds] if number else []  # the first round loads kernels
-    lines = []
     for way, seconds in took.items():
         ratios = [a / b for a, b in zip(seconds, took["never"], strict=True)]
         found = figures[way]
-        lines.append(
-            {
-                "case": case,
-                "idle": way,
-                "rounds": rounds,
-                "cpu_seconds": round(median(seconds), 3),
-                "cpu_ratio": round(median(ratios), 3),
-                "spread": f"{min(ratios):.2f}–{max(ratios):.2f}",
-                "freezes": found.freezes,
-                "thaws": found.thaws,
-                "after_seconds": "" if found.after is None else round(found.after / SECOND),
-                "cold_mb": round(found.cold_bytes / 1e6, 2),
-                "why": found.why,
-            }
-        )
-        print(lines[-1], flush=True)
-    return lines
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--keys", type=int, default=12_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    lines = measure("thrash", thrash(options.keys), options.rounds)
-    lines += measure("floats", floats(options.keys), options.rounds)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    with (RESULTS / "limits.csv").open("w", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
-
-
-if __name__ == "__main__":
-    main()
+        yield {
+            "case": case,
+            "idle": way,
+            "rounds": rounds,
+            "cpu_seconds": round(median(seconds), 3),
+            "cpu_ratio": round(median(ratios), 3),
+            "spread": f"{min(ratios):.2f}–{max(ratios):.2f}",
+            "freezes": found.freezes,
+            "thaws": found.thaws,
+            "after_seconds": "" if found.after is None else round(found.after / SECOND),
+            "cold_mb": round(found.cold_bytes / 1e6, 2),
+            "why": found.why,
+        }

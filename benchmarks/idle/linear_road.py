@@ -1,24 +1,25 @@
 """Idle windows on Linear Road: throughput, latency and memory for several D (Gulisano 2024, figures 1 to 4).
 
-    python -m benchmarks.idle.linear_road --rows 2000000
-
-Every run is a process of its own, and the runs of a repetition are interleaved, so that all see the same machine. Two
+Every run is a process of its own, and the runs of a round are interleaved, so that all see the same machine. Two
 kinds of state: ``rows``, the way of the paper, where a window holds its rows and a function counts the stops of each
 window; and ``stops``, where a slice holds the partial of ``wr.Stops``. The watermark moves once a second of event time.
 Throughput is rows per second of processor time, which other programs on the machine disturb least; the operator has one thread.
 RSS is that of the process above what it had before the first row, at the end of the stream.
+
+The rate at which rows come does not change what is done with them. So the time that each batch takes is measured once, and
+from it follows for every rate when a batch that came then would have been done: a queue with one server. ``done_at`` is the
+throughput at a rate, ``late_at`` the 99th percentile of the time between the last row of a second and its windows.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ import pyarrow as pa
 
 import windrow as wr
 
-RESULTS = Path(__file__).parents[1] / "results" / "idle"
 SECOND = 1_000_000
 COLUMNS = ["speed", "xway", "lane", "dir", "seg", "pos"]
 DURATIONS = {
@@ -38,6 +38,11 @@ DURATIONS = {
     "0s": "0s",
     "auto": "auto",
 }
+THRASH = ("15s", "0s")
+"""A vehicle reports every 30 seconds, so these freeze and thaw it each time. They are measured in the first round only."""
+RATES = (50_000, 100_000, 200_000, 300_000, 400_000)
+"""Rows per second."""
+Run = dict[str, Any]
 
 
 def stops(speed: Any, xway: Any, lane: Any, direction: Any, seg: Any, pos: Any) -> int:
@@ -73,9 +78,9 @@ def seconds(rows: int, expressways: int) -> list[pa.Table]:
     return [table.slice(a, b - a) for a, b in zip(cuts, [*cuts[1:], len(time)], strict=True)]
 
 
-def measure(state: str, idle: Any, rows: int, expressways: int) -> dict[str, Any]:
+def measure(state: str, idle: Any, rows: int) -> Run:
     """One run over the whole stream, without its end: what is in memory is in memory."""
-    batches = seconds(rows, expressways)
+    batches = seconds(rows, 1)
     asked = query(state)
     wr.Operator(asked, batches[0].schema, idle="0s").process(batches[0])  # kernels are loaded
     warm = wr.Operator(asked, batches[0].schema, idle=wr.Idle("0s", cohort=1))
@@ -85,17 +90,17 @@ def measure(state: str, idle: Any, rows: int, expressways: int) -> dict[str, Any
     del warm
     before = resident()
     operator = wr.Operator(asked, batches[0].schema, idle=idle)
-    windows, latencies, began = 0, [], process_time()
+    windows, took = 0, []
     for batch in batches:
+        began = process_time()
         operator.process(batch)
-        at = perf_counter()
         windows += operator.advance(batch["time"][-1].value).num_rows
-        latencies.append(perf_counter() - at)
-    took = process_time() - began
+        took.append(process_time() - began)
     figures = operator.idle
+    counts = np.array([batch.num_rows for batch in batches])
     return {
-        "rows_per_cpu_second": round(sum(batch.num_rows for batch in batches) / took),
-        "latency_ms": round(1000 * float(np.quantile(latencies, 0.99)), 2),
+        "rows_per_cpu_second": round(int(counts.sum()) / sum(took)),
+        "latency_ms": round(1000 * float(np.quantile(took, 0.99)), 2),
         "windows": windows,
         "rss_mb": round((resident() - before) / 1e6, 1),
         "state_mb": round((figures.hot_bytes + figures.cold_bytes) / 1e6, 1),
@@ -103,61 +108,58 @@ def measure(state: str, idle: Any, rows: int, expressways: int) -> dict[str, Any
         "cold_share": round(figures.cold_keys / max(figures.cold_keys + figures.hot_keys, 1), 3),
         "freezes": figures.freezes,
         "thaws": figures.thaws,
+        "after_seconds": "" if figures.after is None else round(figures.after / SECOND),
+        **at_rates(counts, np.array(took)),
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--expressways", type=int, default=1)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--durations", nargs="+", default=list(DURATIONS))
-    parser.add_argument("--states", nargs="+", default=["rows", "stops"])
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        state, name = options.one
-        idle = DURATIONS.get(name, name)
-        print(json.dumps(measure(state, idle, options.rows, options.expressways)))
-        return
-    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for _ in range(options.repeat):
-        for state in options.states:
-            for name in options.durations:
-                runs.setdefault((state, name), []).append(_run(state, name, options))
-                print(state, name, runs[state, name][-1], flush=True)
-    write(runs, options)
+def at_rates(counts: Any, took: Any) -> Run:
+    """Throughput and latency, if the rows of each second came at each rate, and one server worked on them."""
+    found: Run = {}
+    for rate in RATES:
+        came, done, at = np.cumsum(counts) / rate, np.empty(len(counts)), 0.0
+        for n, seconds_ in enumerate(took):
+            at = max(at, came[n]) + seconds_
+            done[n] = at
+        found[f"done_at_{rate}"] = round(int(counts.sum()) / at)
+        found[f"late_at_{rate}"] = round(1000 * float(np.quantile(done - came, 0.99)), 2)
+    return found
 
 
-def _run(state: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.idle.linear_road", "--one", state, name]
-    command += ["--rows", str(options.rows), "--expressways", str(options.expressways)]
+def rounds(rows: int, first: int, count: int) -> Iterator[Run]:
+    """So many rounds of all runs, counted from ``first`` on."""
+    for number in range(first, first + count):
+        for state in ("rows", "stops"):
+            for name in DURATIONS:
+                if number == 0 or name not in THRASH:
+                    yield {"state": state, "after": name, "rows": rows, "round": number, **_run(state, name, rows)}
+
+
+def _run(state: str, name: str, rows: int) -> Run:
+    command = [sys.executable, "-m", "benchmarks.idle.linear_road", state, name, str(rows)]
     found = subprocess.run(command, check=True, capture_output=True, text=True)
-    result: dict[str, Any] = json.loads(found.stdout.splitlines()[-1])
+    result: Run = json.loads(found.stdout.splitlines()[-1])
     return result
 
 
-def write(runs: dict[tuple[str, str], list[dict[str, Any]]], options: argparse.Namespace) -> None:
-    """The median of each figure, the spread of the throughput, and both as ratios to D = never."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    lines = []
-    for (state, name), found in runs.items():
-        base = runs.get((state, "never"), found)
-        ratios = [
-            a["rows_per_cpu_second"] / b["rows_per_cpu_second"] for a, b in zip(found, base, strict=False)
-        ]
-        line = {"state": state, "after": name, "rows": options.rows, "runs": len(found)}
-        line |= {figure: median(run[figure] for run in found) for figure in found[0]}
-        line["throughput_ratio"] = round(median(ratios), 3)
-        line["throughput_spread"] = f"{min(ratios):.2f}–{max(ratios):.2f}"
-        for size in ("rss", "state"):
-            less, all_ = (median(run[f"{size}_mb"] for run in each) for each in (found, base))
-            line[f"{size}_ratio"] = round(less / all_, 3)
-        lines.append(line)
-    with (RESULTS / "linear_road.csv").open("w", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
+def summary(runs: list[Run]) -> Iterator[Run]:
+    """The median of each figure, and ratios to D = never of the same round with their spread."""
+    for state, name in dict.fromkeys((run["state"], run["after"]) for run in runs):
+        found = [run for run in runs if (run["state"], run["after"]) == (state, name)]
+        base = {run["round"]: run for run in runs if (run["state"], run["after"]) == (state, "never")}
+        line = {"state": state, "after": name, "rows": found[0]["rows"], "runs": len(found)}
+        for figure in list(found[0])[4:]:
+            line[figure] = median(run[figure] for run in found) if found[0][figure] != "" else ""
+        for figure, short in (("rows_per_cpu_second", "throughput"), ("rss_mb", "rss"), ("state_mb", "state")):
+            ratios = [run[figure] / base[run["round"]][figure] for run in found]
+            line[f"{short}_ratio"] = round(median(ratios), 3)
+            line[f"{short}_spread"] = f"{min(ratios):.2f}–{max(ratios):.2f}"
+        yield line
+
+
+def main() -> None:
+    state, name, rows = sys.argv[1:]
+    print(json.dumps(measure(state, DURATIONS.get(name, name), int(rows))))
 
 
 if __name__ == "__main__":

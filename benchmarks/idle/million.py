@@ -1,19 +1,16 @@
 """A million silent keys: memory, the time of a watermark, and the bytes of a commit.
 
-    python -m benchmarks.idle.million --keys 1000000
-
 Each key has a few rows in the first minutes of a window of three hours that slides by a minute. Then 100 keys go on, ten rows each
-a minute. Every run is a process of its own. The store is :class:`windrow.storage.segments.Segments`, as on Spark.
+a minute. Every run is a process of its own. A commit follows each 1,000 rows. ``segments`` is how windrow keeps its pages in
+Spark's state, ``pages`` how it keeps them in Flink's, a value for each page; both are counted in bytes that the engine gets.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from time import perf_counter, process_time
 from typing import Any
 
@@ -21,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from benchmarks.idle.linear_road import RESULTS, SECOND, resident
+from benchmarks.idle.linear_road import SECOND, resident
 from windrow.storage.pages import MemoryPages
 from windrow.storage.segments import Segments
 
@@ -49,7 +46,7 @@ def table(keys: Any, minute: int, seed: int) -> pa.Table:
     )
 
 
-def measure(idle: Any, keys: int, stored: bool) -> dict[str, Any]:
+def measure(idle: Any, keys: int, stored: str) -> dict[str, Any]:
     query = wr.Query(
         by="key",
         time="ts",
@@ -58,8 +55,8 @@ def measure(idle: Any, keys: int, stored: bool) -> dict[str, Any]:
     )
     store = Counted()
     before = resident()
-    pages = {"pages": Segments(store)} if stored else {}
-    operator = wr.Operator(query, SCHEMA, idle=idle, **pages)
+    kept: dict[str, Any] = {"memory": None, "segments": Segments(store), "pages": store}
+    operator = wr.Operator(query, SCHEMA, idle=idle, pages=kept[stored])
     spread = np.random.default_rng(0).permutation(keys)
     began = process_time()
     for minute in range(5):  # every key has a row in three of five minutes
@@ -68,7 +65,7 @@ def measure(idle: Any, keys: int, stored: bool) -> dict[str, Any]:
         operator.advance((minute + 1) * MINUTE)
     filled = process_time() - began
     operator.advance(7 * MINUTE)
-    if stored:
+    if stored != "memory":
         operator.commit()
     written, watermarks = [], []
     for minute in range(7, 12):
@@ -77,7 +74,7 @@ def measure(idle: Any, keys: int, stored: bool) -> dict[str, Any]:
         at = perf_counter()
         operator.advance((minute + 1) * MINUTE)
         watermarks.append(perf_counter() - at)
-        if stored:
+        if stored != "memory":
             operator.commit()
             written.append(store.bytes)
     figures = operator.idle
@@ -95,30 +92,18 @@ def measure(idle: Any, keys: int, stored: bool) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--keys", type=int, default=1_000_000)
-    parser.add_argument("--stores", nargs="+", default=["memory", "store"])
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        after, stored = options.one
-        print(json.dumps(measure(None if after == "never" else after, options.keys, stored == "store")))
-        return
-    lines = []
-    for stored in options.stores:
+def runs(keys: int) -> Iterator[dict[str, Any]]:
+    """The lines of all runs."""
+    for stored in ("memory", "segments", "pages"):
         for after in ("never", "60s"):
-            command = [sys.executable, "-m", "benchmarks.idle.million", "--one", after, stored]
-            found = subprocess.run(
-                [*command, "--keys", str(options.keys)], check=True, capture_output=True, text=True
-            )
-            lines.append(json.loads(found.stdout.splitlines()[-1]))
-            print(lines[-1], flush=True)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    with (RESULTS / "million.csv").open("w", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
+            command = [sys.executable, "-m", "benchmarks.idle.million", after, stored, str(keys)]
+            found = subprocess.run(command, check=True, capture_output=True, text=True)
+            yield json.loads(found.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    after, stored, keys = sys.argv[1:]
+    print(json.dumps(measure(None if after == "never" else after, int(keys), stored)))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from windrow.operator.emitter import Emitter
 from windrow.operator.window_batches import WindowWorker
 from windrow.storage import snapshot
 from windrow.storage.codec import compress, decompress
-from windrow.storage.cold_block import CODECS, LARGEST, Codec, pack, unpack
+from windrow.storage.cold_block import LARGEST, Codec, pack, unpack
+from windrow.storage.cold_codec import CODECS
 from windrow.storage.pages import MemoryPages
 from windrow.storage.scrub import scrub
 
@@ -483,7 +484,7 @@ def test_auto_is_close_to_a_clairvoyant_and_never_above_break_even() -> None:
     ):
         tuned = AutoIdle(cpu=1.0, costs=Costs(row=1.0))
         tuned.heard(closed)
-        tuned.decide(lasting, size=0)
+        tuned.decide(*tuned.histogram_of(lasting), size=0)
         assert tuned.after <= buy
         found = clairvoyant(closed, lasting, tuned.after, buy)
         fixed = [clairvoyant(closed, lasting, SECOND * 1.1**n, buy) for n in range(100)]
@@ -495,14 +496,14 @@ def test_auto_keeps_its_caps() -> None:
     thrash = AutoIdle(memory=1000, cpu=0.05)
     for _ in range(12):
         thrash.heard(closed)
-        thrash.decide(np.zeros(0, np.int64), size=10**9)
+        thrash.decide(*thrash.histogram_of(np.zeros(0, np.int64)), size=10**9)
     assert 30 * SECOND < thrash.after < 50 * SECOND  # the shortest that is within the cap
     assert (
         "would take more than 5% of the time; 1" in thrash.why and "than the 1.0 kB it may have" in thrash.why
     )
     roomy = AutoIdle(memory=10**12)
     roomy.heard(closed)
-    roomy.decide(np.full(100, 3600 * SECOND), size=10**9)
+    roomy.decide(*roomy.histogram_of(np.full(100, 3600 * SECOND)), size=10**9)
     assert roomy.break_even == Costs().break_even and 30 * SECOND <= roomy.after <= 60 * SECOND
 
 

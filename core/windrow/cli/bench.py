@@ -19,6 +19,7 @@ PROGRAMS = {
     "spark": "Spark's own windows against windrow on Spark",
     "flink": "Flink's own windows against windrow on Flink",
     "workers": "functions of whole windows: workers, fits, medians",
+    "idle": "silent keys: memory and throughput of frozen windows",
     "soak": "streams that go on for long and behave badly",
 }
 QUICK = {
@@ -26,6 +27,7 @@ QUICK = {
     "operator": ["--quick"],
     "pipelines": ["--quick"],
     "workers": ["--quick"],
+    "idle": ["--quick"],
     "spark": ["--rows", "100000"],
     "flink": ["--scale", "0.1"],
     "soak": [],

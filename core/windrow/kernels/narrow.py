@@ -2,7 +2,9 @@
 """Integers in as few bytes as they need: the loops under :mod:`windrow.storage.cold_block`.
 
 A column is written as ``base + step · n``, with ``n`` in the narrowest unsigned integer. It holds the values themselves
-or, if those lie closer together, the difference of each value to the one before it.
+or, if those lie closer together, the difference of each value to the one before it. A codec comes after this, so it is not
+the farthest value alone that counts: rows of one key that lie close together, and far from those of the next key, are
+better written as differences, although a few of them are large.
 """
 
 from __future__ import annotations
@@ -13,11 +15,16 @@ import numpy as np
 
 
 def spread(values, found):
-    """The least and the largest value, then the least and the largest difference to the one before, into ``found``."""
+    """The least and the largest value, then the least and the largest difference to the one before, into ``found``.
+
+    Returns whether differences are small beside values: less than half, on average, of the distance to the least value.
+    """
     least = values[0]
     most = values[0]
     nearest = np.int64(0)
     farthest = np.int64(0)
+    away = 0.0
+    apart = 0.0
     for n in range(1, len(values)):
         value = values[n]
         step = value - values[n - 1]
@@ -28,10 +35,13 @@ def spread(values, found):
         most = max(most, value)
         nearest = min(nearest, step)
         farthest = max(farthest, step)
+        away += float(value)
+        apart += abs(float(step))
     found[0] = least
     found[1] = most
     found[2] = nearest
     found[3] = farthest
+    return 2.0 * apart < away - float(least) * (len(values) - 1)
 
 
 def common_step(values, differences, base):

@@ -11,7 +11,8 @@ Everything here follows from rows and watermarks and from :class:`Costs`, which 
 
 >>> tuned = AutoIdle()
 >>> tuned.heard(np.full(5000, 30_000_000))                   # reports every 30 seconds
->>> tuned.decide(np.full(3000, 900_000_000), size=0)         # and 3,000 vehicles that left 15 minutes ago
+>>> left = tuned.histogram_of(np.full(3000, 900_000_000))    # and 3,000 vehicles that left 15 minutes ago
+>>> tuned.decide(*left, size=0)
 >>> tuned.after // 1_000_000, tuned.why
 (32, 'auto: 5,000 silences of up to 32s, 3,000 that last')
 """
@@ -75,27 +76,48 @@ class AutoIdle:
         """Whether enough was heard to choose again."""
         return self._heard >= max(AGAIN, self._silent)
 
-    def heard(self, silences: Ints) -> None:
-        """Rows came after silences of these lengths."""
-        places = np.searchsorted(self.durations, silences)
-        self._closed += np.bincount(places, minlength=STEPS + 1)
-        self._lengths += np.bincount(places, weights=silences, minlength=STEPS + 1)
-        self._heard += len(silences)
-        self._fading += len(silences)
+    @property
+    def histogram(self) -> tuple[Ints, Any, Any]:
+        """Durations, how many silences are up to each, and their sums; the last entries are those of longer ones.
+
+        Whoever counts silences adds to it, and calls :meth:`counted`."""
+        return self.durations, self._closed, self._lengths
+
+    def blank(self) -> tuple[Any, Any]:
+        """The entries of a histogram without silences."""
+        return np.zeros(STEPS + 1), np.zeros(STEPS + 1)
+
+    def counted(self, silences: int) -> None:
+        """So many silences were added to the histogram."""
+        self._heard += silences
+        self._fading += silences
         if self._fading >= FADE:
             self._fading //= 2
             self._closed /= 2
             self._lengths /= 2
 
-    def decide(self, lasting: Ints, size: int) -> None:
-        """Choose D. ``lasting`` are the silences of keys that are silent now, ``size`` the bytes of the state."""
-        self._heard, self._silent = 0, len(lasting)
+    def histogram_of(self, silences: Ints) -> tuple[Any, Any]:
+        """The entries of a histogram of these silences."""
+        places = np.searchsorted(self.durations, silences)
+        lengths = np.bincount(places, weights=silences, minlength=STEPS + 1)
+        return np.bincount(places, minlength=STEPS + 1), lengths
+
+    def heard(self, silences: Ints) -> None:
+        """Rows came after silences of these lengths."""
+        closed, lengths = self.histogram_of(silences)
+        self._closed += closed
+        self._lengths += lengths
+        self.counted(len(silences))
+
+    def decide(self, lasting: Any, lengths: Any, size: int) -> None:
+        """Choose D. ``lasting`` and ``lengths`` are the histogram of silences that last, ``size`` the bytes of the state."""
+        self._heard, self._silent = 0, int(lasting.sum())
         full = self.memory is not None and size > self.memory
         if self.memory is not None:
             slack = size < 0.8 * self.memory
             self.break_even = max(self.break_even // 2, LEAST) if full else self.break_even
             self.break_even = min(self.break_even * 2, self.costs.break_even) if slack else self.break_even
-        cost, busy = self._cost(lasting)
+        cost, busy = self._cost(lasting, lengths)
         allowed = (self.durations <= max(self.break_even, LEAST)) & (busy <= self.cpu)
         if not allowed.any():  # the shortest that takes no more of the time; the longest takes none of it
             self.after = int(self.durations[np.argmax(busy <= self.cpu)])
@@ -106,21 +128,21 @@ class AutoIdle:
             now = np.searchsorted(self.durations, self.after)
             if not (now < STEPS and allowed[now] and cost[best] > BETTER * cost[now]):
                 self.after = int(self.durations[best])
-            within = int(self._closed[: np.searchsorted(self.durations, self.after) + 1].sum())
+            at = int(np.searchsorted(self.durations, self.after)) + 1
+            within = int(self._closed[:at].sum())
             self.why = (
                 f"auto: {within:,} silences of up to {durations.format(self.after // 1_000_000 * 1_000_000)}, "
-                f"{int((lasting > self.after).sum()):,} that last"
+                f"{int(lasting[at:].sum()):,} that last"
             )
         if full:
             self.why += f"; {format_bytes(size)} of state is more than the {format_bytes(self.memory or 0)} it may have"
 
-    def _cost(self, lasting: Ints) -> tuple[Any, Any]:
+    def _cost(self, lasting: Any, lengths: Any) -> tuple[Any, Any]:
         """For every D, its cost in microseconds of a hot key, and the share of the time that freezing takes."""
         beyond = self._closed[::-1].cumsum()[::-1][1:]  # silences that are longer than D
         shorter = self._lengths.cumsum()[:-1]
-        ends = np.sort(lasting)
-        over = len(ends) - np.searchsorted(ends, self.durations, side="right")
-        held = np.append(0, np.cumsum(ends))[len(ends) - over]
+        over = lasting[::-1].cumsum()[::-1][1:]
+        held = lengths.cumsum()[:-1]
         hot = shorter + beyond * self.durations + held + over * self.durations
         cost = hot + (beyond + over) * self.break_even
         rows = max(float(self._closed.sum()), 1.0)

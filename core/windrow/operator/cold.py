@@ -20,18 +20,16 @@ import numpy as np
 
 from windrow.columns.arrow import Array
 from windrow.errors import CorruptSnapshot, WindrowError
-from windrow.kernels.slices import idle as idle_kernels
 from windrow.kernels.slices.layout import FOREVER, NONE
-from windrow.kernels.specialise import specialise
-from windrow.operator.auto_idle import AutoIdle
 from windrow.operator.cards import Cards, Futures
 from windrow.operator.cold_pages import ReadPage, foresees, listed, page_name, page_of, still_cold
-from windrow.operator.freezing import catch_up, folded, future, keeps_rows, nbytes, rebuild, take_out, weight
+from windrow.operator.freezing import catch_up, folded, future, nbytes, rebuild, take_out, weight
 from windrow.operator.frozen import columns_of, load_columns
 from windrow.operator.idle import Idle, IdleFigures
 from windrow.operator.plan import Due, Ints
 from windrow.operator.room import longer
-from windrow.operator.shrinking import shrink
+from windrow.operator.shrinking import give_back, shrink
+from windrow.operator.silences import Silences
 from windrow.storage.cold_block import Codec, pack, unpack
 
 if TYPE_CHECKING:
@@ -76,37 +74,29 @@ class ColdKeys:
     ) -> None:
         self.compiled = compiled
         self.idle = Idle(0) if idle is None else idle
-        self.auto = AutoIdle(self.idle.memory_bytes, self.idle.cpu) if self.idle.micros is None else None
-        self.after = None if idle is None else idle.micros if self.auto is None else self.auto.after
-        """For how long a key has to be silent; never, if that is none."""
+        self.silences = Silences(idle, compiled=compiled)
         self.codec = Codec(self.idle.codec, self.idle.level)
         self.cards = Cards(slides, stamps, due_after)
-        self._kernels = specialise(idle_kernels, {}, compiled=compiled)
         self.blocks: dict[int, Block] = {}
         self.next_block = self.freezes = self.thaws = 0
         self._is_melted = False
-        self.wake = self._ends = self._next = FOREVER
-        """The earliest watermarks at which a window of a cold key is due, one has no slice left, and a key falls idle."""
+        self._left = self._leaving = 0
+        """How much was frozen since arrays shrank last, and how many keys left blocks since it was seen what is due."""
+        self.wake = self._ends = FOREVER
+        """The earliest watermarks at which a window of a cold key is due, and one has no slice left."""
         self.of = np.empty(0, np.int32)
         """For each key its block; NONE if it is hot."""
-        self.last = self.empty = np.empty(0, np.int64)
-        """For each key the time of its last row, and the watermark at which it will have no slice."""
-        self.refused = np.empty(0, np.bool_)
-        """Keys whose next window raises an error: they stay hot, and raise it when it is due, if it ever is."""
+        self.empty = np.empty(0, np.int64)
+        """For each key the watermark at which it will have no slice."""
 
     # Rows and watermarks.
 
     def heed(self, table: SliceTable, keys: Ints, times: Ints) -> None:
         """Rows of these keys are about to be placed; the latest time of each. Cold keys thaw."""
-        if self.after is None and not self.blocks:
+        if self.silences.after is None and not self.blocks:
             return
         self._grow(table.key_room)
-        if self.auto is not None:
-            silences = times - self.last[keys]
-            self.auto.heard(silences[(silences > 0) & (silences < FOREVER)])
-        self.last[keys] = np.maximum(self.last[keys], times)
-        self.refused[keys] = False
-        self._next = -FOREVER
+        self.silences.hear(keys, times)
         cold = keys[self.of[keys] != NONE]
         if len(cold):
             self.thaw(table, cold)
@@ -146,33 +136,29 @@ class ColdKeys:
 
     def sweep(self, table: SliceTable, watermark: int) -> None:
         """Freeze the keys that got no row for long, if they are enough for a block. Called at every watermark."""
-        if self.after is None or watermark < self._next or watermark >= FOREVER:
+        if self.silences.after is None or watermark >= FOREVER:
             return
         self._grow(table.key_room)
-        if self.auto is not None and self.auto.is_due:
-            known = (table.slices.held > 0) | (self.of != NONE)
-            self.auto.decide(np.maximum(watermark - self.last[known], 0), self._size(table))
-            self.after = self.auto.after
-        idle = np.empty(len(self.of), np.int64)
-        count, slices, earliest = self._kernels.find_idle(
-            table.slices.held, self.of, self.refused, self.last, watermark - self.after, idle
-        )
-        idle, self._next = idle[:count], earliest + self.after if earliest < FOREVER else FOREVER
-        if not slices or (slices < self.idle.cohort and not keeps_rows(table)):
-            return
-        idle = idle[~folded(table, idle)]
-        if len(idle) and int(weight(table, idle).sum()) >= self.idle.cohort:
+        idle = self.silences.idle_keys(table, self.of, watermark, lambda: self._size(table))
+        if table.paging is not None and len(idle):
+            idle = idle[~folded(table, idle)]
+            idle = idle if int(weight(table, idle).sum()) >= self.idle.cohort else idle[:0]
+        if len(idle):
             self.freezes += self.freeze(table, idle)
             self._gather(table)
-            shrink(table)
-            self._look_ahead(table)
+            if LARGE * self._left > table.slot_room:
+                self._left = 0
+                shrink(table)
+                give_back()
+            self._look_ahead(table, None if self._leaving else idle)
 
     # Freeze and thaw.
 
     def freeze(self, table: SliceTable, keys: Ints) -> int:
         """Put hot keys into blocks, those together that fell silent together; returns how many were frozen."""
-        keys = keys[np.lexsort((keys, self.last[keys]))]
+        keys = keys[np.lexsort((keys, self.silences.last[keys]))]
         total = np.cumsum(weight(table, keys))
+        self._left += int(total[-1])
         of = np.maximum(total // (LARGE * self.idle.cohort), np.arange(len(keys)) // MOST_KEYS)
         cuts = np.flatnonzero(of[1:] != of[:-1]) + 1
         return sum(self._freeze(table, some) for some in np.split(keys, cuts))
@@ -191,7 +177,7 @@ class ColdKeys:
             rebuild(table, keys)
             if len(keys) > 1:
                 return sum(self._freeze(table, some) for some in np.split(keys, [len(keys) // 2]))
-            self.refused[keys] = True
+            self.silences.refuse(keys)
             return 0
         if table.paging is not None:
             table.paging.keep(page_name(self.next_block), page)
@@ -249,7 +235,7 @@ class ColdKeys:
         _put_slides(table, keys, slides)
         if due is None:
             self.thaw(table, keys)
-            self.refused[keys] = True
+            self.silences.refuse(keys)
         else:
             block.foresee(Futures(due, self.codec, compiled=self.compiled))
 
@@ -275,6 +261,7 @@ class ColdKeys:
                 if table.paging is not None:
                     table.paging.drop(page_name(number))
         self.of[keys] = NONE
+        self._leaving += len(keys)
         self.cards.clear(keys, 0)
 
     @contextmanager
@@ -336,6 +323,11 @@ class ColdKeys:
         empty = self.empty[self.of != NONE]
         return int(empty[empty < FOREVER].max(initial=-FOREVER))
 
+    def hot(self, table: SliceTable, keys: Ints) -> Ints:
+        """Those of these keys that are not cold. The others have no slice in the table."""
+        self._grow(table.key_room)
+        return keys if not self.blocks or self._is_melted else keys[self.of[keys] == NONE]
+
     def is_cold(self, room: int) -> Array:
         """For every key, whether it is cold; none is while all are melted."""
         self._grow(room)
@@ -343,7 +335,7 @@ class ColdKeys:
 
     def forget(self, keys: Ints) -> None:
         """The numbers of these keys, which have no state, may be given to other keys."""
-        self.last[keys[keys < len(self.last)]] = -FOREVER
+        self.silences.forget(keys)
 
     def started(self, table: SliceTable, watermark: int) -> None:
         """State was loaded: when its keys had their last row is not known, so they count as just seen."""
@@ -351,8 +343,7 @@ class ColdKeys:
         if self.blocks and not foresees(table):
             self.thaw(table, np.flatnonzero(self.of != NONE))
         self.slide(table, table.keys.order, table.slid)  # those windows have come out before
-        self.last[(table.slices.held > 0) | (self.of != NONE)] = watermark
-        self._next = -FOREVER
+        self.silences.start(np.flatnonzero((table.slices.held > 0) | (self.of != NONE)), watermark)
 
     def figures(self, table: SliceTable) -> IdleFigures:
         cold = int((self.of != NONE).sum())
@@ -364,14 +355,9 @@ class ColdKeys:
             blocks=len(self.blocks),
             freezes=self.freezes,
             thaws=self.thaws,
-            after=self.after,
-            why=self._why(),
+            after=self.silences.after,
+            why=self.silences.why,
         )
-
-    def _why(self) -> str:
-        if self.auto is not None:
-            return self.auto.why
-        return "idle is not given" if self.after is None else "given"
 
     def _cold_size(self) -> int:
         return sum(block.nbytes for block in list(self.blocks.values()))
@@ -379,18 +365,19 @@ class ColdKeys:
     def _size(self, table: SliceTable) -> int:
         return nbytes(table) + self._cold_size()
 
-    def _look_ahead(self, table: SliceTable) -> None:
-        """When cold keys have something to do next."""
-        cold, time_at = np.flatnonzero(self.of != NONE), table.slicer.time_at
-        self.wake, self._ends = (
-            time_at(self.cards.wake(cold)),
-            time_at(int(self.empty[cold].min(initial=FOREVER))),
-        )
+    def _look_ahead(self, table: SliceTable, fresh: Ints | None = None) -> None:
+        """When cold keys have something to do next. ``fresh`` are those of which it is not known, if it is not all."""
+        time_at = table.slicer.time_at
+        cold = np.flatnonzero(self.of != NONE) if fresh is None else fresh[self.of[fresh] != NONE]
+        wake, ends = time_at(self.cards.wake(cold)), time_at(int(self.empty[cold].min(initial=FOREVER)))
+        if fresh is not None:
+            wake, ends = min(wake, self.wake), min(ends, self._ends)
+        self.wake, self._ends, self._leaving = wake, ends, 0
 
     def _grow(self, room: int) -> None:
+        self.silences.grow(room)
         if room > len(self.of):
-            self.of, self.last = longer(self.of, room), longer(self.last, room, -FOREVER)
-            self.empty, self.refused = longer(self.empty, room, FOREVER), longer(self.refused, room, 0)
+            self.of, self.empty = longer(self.of, room), longer(self.empty, room, FOREVER)
 
 
 def _put_slides(table: SliceTable, keys: Ints, slides: list[Any]) -> None:

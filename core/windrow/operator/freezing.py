@@ -82,18 +82,13 @@ def take_out(table: SliceTable, keys: Ints) -> None:
         state.take_out(keys)
 
 
-def weight(table: SliceTable, keys: Ints) -> Ints:
+def weight(table: SliceTable, keys: Ints | slice) -> Ints:
     """How many slices and stored rows each key has."""
     found: Ints = table.slices.held[keys].copy()
     for state in table.aggregates:
         if isinstance(state, ExtentState):
             found += state.rows.end[keys] - state.rows.begin[keys]
     return found
-
-
-def keeps_rows(table: SliceTable) -> bool:
-    """Whether keys have rows beside their slices."""
-    return any(isinstance(state, ExtentState) for state in table.aggregates)
 
 
 def folded(table: SliceTable, keys: Ints) -> Array:

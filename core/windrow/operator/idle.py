@@ -2,7 +2,7 @@
 """``idle=``: when the windows of silent keys are frozen, and how. It changes what an operator costs, never its output.
 
 >>> Idle.of("60s")
-Idle(after='60s', codec='zstd', level=None, memory=None, cpu=0.05, cohort=4096)
+Idle(after='60s', codec='zstd', level=None, memory=None, cpu=0.05, cohort=8192)
 >>> Idle.of(None) is None
 True
 >>> Idle.of("soon")
@@ -20,7 +20,7 @@ from windrow import durations
 from windrow.durations import Duration
 from windrow.errors import DurationError, QueryError
 from windrow.memory import parse_bytes
-from windrow.storage.cold_block import Codec
+from windrow.storage.cold_codec import Codec
 
 AUTO = "auto"
 __all__ = ["Idle", "IdleFigures"]
@@ -33,7 +33,8 @@ class Idle:
     ``after`` is the parameter D of Gulisano's A_C (2024). ``"0s"`` freezes every key at the next watermark. ``"auto"`` chooses
     D from the silences of the keys; then ``memory``, such as ``"1GB"``, is how large the state may be, and ``cpu`` the share of the
     time that freezing may take, which wins. ``codec`` is
-    ``"zstd"``, ``"lz4"``, ``"snappy"`` or ``"none"``; ``level`` is that of zstd. Idle keys wait for each other until they
+    ``"zstd"``, ``"lz4"``, ``"snappy"``, ``"none"``, or ``"pcodec"`` for floats, an extra to install; ``level`` is that of
+    zstd or pcodec. Idle keys wait for each other until they
     have ``cohort`` slices and rows together: many in one block take far fewer bytes.
 
     >>> import windrow as wr
@@ -49,7 +50,7 @@ class Idle:
     level: int | None = None
     memory: str | int | None = None
     cpu: float = 0.05
-    cohort: int = 4096
+    cohort: int = 8192
 
     def __post_init__(self) -> None:
         if self.after != AUTO and durations.parse(self.after, name="idle") < 0:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that shrink when most keys have left the slice table."""
+"""Arrays that shrink when most keys have left the slice table, and memory that the process gives back."""
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,10 +51,28 @@ def shrink(table: SliceTable) -> None:
     table.final.renumbered(table)
     if table.paging is not None:
         table.paging.renumber(number)
+
+
+def give_back() -> None:
+    """Give memory that is not in use back to the system. Arrays that grew and shrank leave much of it to the allocators,
+    which keep it otherwise."""
     pa.default_memory_pool().release_unused()
+    if _TRIM is not None:
+        _TRIM(0)
 
 
 def _put(entries: Any, room: int) -> Any:
     fresh = np.zeros(room, entries.dtype)
     fresh[: len(entries)] = entries
     return fresh
+
+
+def _trim() -> Any:
+    """``malloc_trim`` of the C library; none if it has none."""
+    try:
+        return getattr(ctypes.CDLL(None), "malloc_trim", None)
+    except (OSError, TypeError):
+        return None
+
+
+_TRIM = _trim()

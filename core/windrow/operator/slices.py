@@ -223,6 +223,7 @@ class SliceTable:
 
     def _slide(self, keys: Ints, watermark: int) -> list[Due]:
         cold = [] if self.cold is None else self.cold.slide(self, keys, watermark)
+        keys = keys if self.cold is None else self.cold.hot(self, keys)
         due, wake = self.run(self.slicer.plan(self, keys, watermark))
         self._earliest = FOREVER
         self._wake = FOREVER if self.slicer.waits_for_rows else self.slicer.time_at(wake)

@@ -13,8 +13,8 @@
     …         the columns, one after the other, compressed
 
 Integers are written as ``base + step · n`` in the narrowest type, or their differences are; a column of one value takes
-no byte. Floats that are decimal numbers with few places are written as integers, other floats with their bytes transposed.
-Each column comes back bit by bit.
+no byte. Floats that are decimal numbers with few places are written as integers, other floats with their bytes transposed,
+or as pcodec writes them if that is the codec: such a block has version 2. Each column comes back bit by bit.
 
 >>> import numpy as np
 >>> columns = {"stamps": np.arange(1000) * 60_000_000, "speed": np.full(1000, 21.5)}
@@ -31,63 +31,29 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from windrow.columns.arrow import Array
 from windrow.columns.encoding import decode_value, encode_value
 from windrow.errors import CorruptSnapshot, FormatTooNew, QueryError
 from windrow.kernels import narrow
 from windrow.kernels.specialise import specialise
+from windrow.storage.cold_codec import NUMBERS, Codec, decompress, floats_of
 
-__all__ = ["CODECS", "LARGEST", "Codec", "pack", "unpack"]
+__all__ = ["LARGEST", "Codec", "pack", "unpack"]
 
-CODECS = {"none": 0, "zstd": 1, "lz4": 2, "snappy": 3}
-"""The codecs, with the number that stands for each in a block."""
-LEVELS = {"zstd": range(1, 23)}
 LARGEST = 1 << 28
 """No block has more bytes before compression. One that says so is refused before anything is allocated."""
-MAGIC, VERSION = b"wrcb", 1
+MAGIC, VERSION, PLAIN = b"wrcb", 2, 1
+"""PLAIN is the version of a block without a column that pcodec wrote."""
 _HEAD = struct.Struct("<4sBBIIQ")
 _WIDTHS = {0: None, 1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SCALES = (1.0, 10.0, 100.0, 1000.0)
-_AS_IS, _VALUES, _DIFFERENCES, _TRANSPOSED, _BYTES = range(5)
-
-
-@dataclass(frozen=True)
-class Codec:
-    """How the columns of a block are compressed.
-
-    >>> Codec("brotli")
-    Traceback (most recent call last):
-    windrow.errors.QueryError: codec of idle has to be one of none, zstd, lz4, snappy, not 'brotli'
-    """
-
-    name: str = "zstd"
-    level: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.name not in CODECS:
-            raise QueryError(f"codec of idle has to be one of {', '.join(CODECS)}, not {self.name!r}")
-        levels = LEVELS.get(self.name, range(0))
-        if self.level is not None and (type(self.level) is not int or self.level not in levels):
-            known = f"from {levels[0]} to {levels[-1]}" if levels else "None: it has no levels"
-            raise QueryError(f"level of idle with codec {self.name!r} has to be {known}, not {self.level!r}")
-
-    def compress(self, raw: bytes) -> bytes:
-        return raw if self.name == "none" else _arrow_codec(self.name, self.level).compress(raw, asbytes=True)
-
-
-@cache
-def _arrow_codec(name: str, level: int | None) -> Any:
-    if name == "zstd":
-        return pa.Codec(name, compression_level=1 if level is None else level)
-    return pa.Codec("lz4_raw" if name == "lz4" else name)
+_AS_IS, _VALUES, _DIFFERENCES, _TRANSPOSED, _BYTES, _PCODEC = range(6)
 
 
 def pack(columns: Mapping[str, Array | bytes], codec: Codec, *, compiled: bool = True) -> bytes:
@@ -95,20 +61,20 @@ def pack(columns: Mapping[str, Array | bytes], codec: Codec, *, compiled: bool =
     kernels = _kernels(compiled)
     directory, written = [], []
     for name, column in columns.items():
-        entry, body = _written(column, kernels)
+        entry, body = _written(column, kernels, codec)
         directory.append((name, *entry))
         written.append(body)
     raw = b"".join(written)
     if len(raw) > LARGEST:
         raise QueryError(f"a cold block of {len(raw):,} bytes is larger than {LARGEST:,}")
     head, body = encode_value(directory), codec.compress(raw)
-    number = CODECS[codec.name]
+    number = codec.number
     if len(body) >= len(raw):
-        number, body = CODECS["none"], raw
+        number, body = NUMBERS["none"], raw
+    version = VERSION if any(entry[-1] == _PCODEC for entry in directory) else PLAIN
     sizes = struct.pack("<IQ", len(head), len(raw))
-    return _HEAD.pack(
-        MAGIC, VERSION, number, _checksum(number, sizes, head, body), len(head), len(raw)
-    ) + b"".join([head, body])
+    checksum = _checksum(number, sizes, head, body)
+    return _HEAD.pack(MAGIC, version, number, checksum, len(head), len(raw)) + b"".join([head, body])
 
 
 def unpack(block: bytes, name: str, *, compiled: bool = True) -> dict[str, Any]:
@@ -125,30 +91,14 @@ def unpack(block: bytes, name: str, *, compiled: bool = True) -> dict[str, Any]:
     if version < 1 or checksum != _checksum(number, block[10 : _HEAD.size], directory, body):
         raise CorruptSnapshot(f"{name} was changed or cut off: its checksum does not match")
     columns = _checked_directory(decode_value(directory), raw, name)
-    codecs = {each: codec for codec, each in CODECS.items()}
-    if number not in codecs:
-        raise CorruptSnapshot(f"{name} has the unknown codec {number}")
-    stored = _decompressed(codecs[number], body, raw, name)
-    return _columns(columns, stored, _kernels(compiled))
+    return _columns(columns, decompress(number, body, raw, name), _kernels(compiled), name)
 
 
 def _checksum(codec: int, sizes: bytes, directory: bytes, body: Any) -> int:
     return zlib.crc32(body, zlib.crc32(directory, zlib.crc32(sizes, codec)))
 
 
-def _decompressed(codec: str, body: memoryview, raw: int, name: str) -> memoryview:
-    if codec == "none":
-        if len(body) != raw:
-            raise CorruptSnapshot(f"{name} has {len(body)} bytes of columns that take {raw}")
-        return body
-    try:
-        found = _arrow_codec(codec, None).decompress(pa.py_buffer(body), decompressed_size=raw)
-    except (pa.ArrowException, OSError, ValueError) as cause:
-        raise CorruptSnapshot(f"{name} cannot be decompressed: {cause}") from None
-    return memoryview(found)
-
-
-def _written(column: Array | bytes, kernels: SimpleNamespace) -> tuple[tuple[Any, ...], bytes]:
+def _written(column: Array | bytes, kernels: SimpleNamespace, codec: Codec) -> tuple[tuple[Any, ...], bytes]:
     """The entry of a column in the directory, without its name, and its bytes."""
     if isinstance(column, bytes):
         return ("", len(column), 1, 0, 1, 0, _BYTES), column
@@ -157,6 +107,8 @@ def _written(column: Array | bytes, kernels: SimpleNamespace) -> tuple[tuple[Any
     if dtype.kind in "iub":
         numbers = values.view(np.int64) if dtype.itemsize == 8 else values.astype(np.int64)
         return _narrowed(dtype.str, numbers, 0, kernels)
+    if dtype.kind == "f" and len(values) and (body := codec.floats(values)) is not None:
+        return (dtype.str, len(values), dtype.itemsize, 0, 1, len(body), _PCODEC), body
     if dtype == np.float64 and len(values):
         whole = np.empty(len(values), np.int64)
         for place, scale in enumerate(_SCALES):
@@ -174,11 +126,11 @@ def _narrowed(dtype: str, values: Any, place: int, kernels: SimpleNamespace) -> 
     if not len(values):
         return (dtype, 0, 0, 0, 1, 0, _VALUES + 8 * place), b""
     found = np.empty(4, np.int64)
-    kernels.spread(values, found)
+    close = kernels.spread(values, found)
     least, most, nearest, farthest = found.tolist()
     if most - least >= 1 << 62:
         return (dtype, len(values), 8, 0, 1, 0, _AS_IS + 8 * place), values.tobytes()
-    differences = farthest - nearest < most - least
+    differences = bool(close) or farthest - nearest < most - least
     base, span = (nearest, farthest - nearest) if differences else (least, most - least)
     step = int(kernels.common_step(values, differences, base)) if span else 1
     width = next(width for width in _WIDTHS if span // step < 1 << (8 * width))
@@ -192,15 +144,18 @@ def _narrowed(dtype: str, values: Any, place: int, kernels: SimpleNamespace) -> 
 
 
 def _columns(
-    directory: list[tuple[Any, ...]], stored: memoryview, kernels: SimpleNamespace
+    directory: list[tuple[Any, ...]], stored: memoryview, kernels: SimpleNamespace, block: str
 ) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     at = 0
     for name, dtype, count, width, base, step, first, kind in directory:
-        body, at = stored[at : at + count * width], at + count * width
+        size = _size(count, width, first, kind)
+        body, at = stored[at : at + size], at + size
         kind, place = kind % 8, kind // 8
         if kind == _BYTES:
             columns[name] = bytes(body)
+        elif kind == _PCODEC:
+            columns[name] = floats_of(bytes(body), count, dtype, block)
         elif kind == _TRANSPOSED:
             values = np.frombuffer(body, np.uint8).reshape(width, count).T
             columns[name] = np.ascontiguousarray(values).view(np.dtype(dtype)).reshape(count)
@@ -213,6 +168,11 @@ def _columns(
             kernels.stretch(np.ascontiguousarray(written), kind == _DIFFERENCES, first, base, step, whole)
             columns[name] = _as_typed(whole, dtype, place)
     return columns
+
+
+def _size(count: int, width: int, first: int, kind: int) -> int:
+    """How many bytes a column takes."""
+    return first if kind == _PCODEC else count * width
 
 
 def _as_typed(values: Any, dtype: str, place: int) -> Any:
@@ -237,7 +197,9 @@ def _checked_directory(directory: Any, raw: int, name: str) -> list[tuple[Any, .
             raise CorruptSnapshot(f"{name}: column {column!r} cannot have {count} values")
         if not _is_possible(dtype, width, kind) or max(map(abs, (base, step, first))) >= 1 << 63:
             raise CorruptSnapshot(f"{name}: column {column!r} cannot be {dtype!r} in {width} byte(s)")
-        total += count * width
+        if kind == _PCODEC and not 0 < first <= LARGEST:
+            raise CorruptSnapshot(f"{name}: column {column!r} cannot take {first} byte(s)")
+        total += _size(count, width, first, kind)
     if total != raw:
         raise CorruptSnapshot(f"{name} says that it holds {raw:,} bytes, but its columns take {total:,}")
     return directory
@@ -254,6 +216,8 @@ def _is_possible(dtype: str, width: int, kind: int) -> bool:
         known = np.dtype(dtype)
     except TypeError:
         return False
+    if kind == _PCODEC:
+        return place == 0 and known.kind == "f" and width == known.itemsize
     if not 0 <= place <= len(_SCALES) or (place > 0) != (known.kind == "f" and kind != _TRANSPOSED):
         return False
     if kind == _AS_IS:
