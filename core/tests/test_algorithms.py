@@ -25,6 +25,7 @@ from windrow.algorithms.slick_deque import SlickDeque
 from windrow.algorithms.slide_side import SlideSide
 from windrow.algorithms.tree import Tree
 from windrow.errors import AggregateError, CompileWarning, PropertyError, WindowError
+from windrow.kernels.columns.layout import ColumnOutput, Input
 
 INT64 = (pa.int64(),)
 EVERY = sorted(REGISTRY)
@@ -511,3 +512,35 @@ def test_chunks_are_those_of_the_theorem() -> None:
     assert SBA(MAX, range=32, compiled=False).chunk == PBA(MAX, range=32, compiled=False).chunk == 17
     with pytest.raises(WindowError):
         SBA(MAX, range=0)
+
+
+@pytest.mark.parametrize("aggregate", [wr.Sum(), wr.Max(), wr.Mean()], ids=lambda a: type(a).__name__)
+def test_runs_of_amta_are_its_operations(aggregate: Any) -> None:
+    """A column in runs gives the bits of insert, evict and query, and leaves the window that they leave."""
+    dice = np.random.default_rng(5)
+    for size, rows in ((256, 1300), (300, 1201), (1023, 2500), (320, 320)):
+        values = dice.random(rows) * 10.0 ** dice.integers(-8, 9, rows)
+        valid = np.ones(0, dtype=np.bool_) if size != 300 else dice.random(rows) < 0.9
+        masked = len(valid) > 0
+        monoid = aggregate.bind((pa.float64(),)) if masked else aggregate.dense((pa.float64(),))
+        out = ColumnOutput(np.zeros(rows - size + 1), np.zeros(rows - size + 1, dtype=np.bool_))
+        whole = REGISTRY["AMTA"].for_range(monoid, size)
+        whole.run_over(Input((values,), valid), size, 1, out)
+        single = REGISTRY["AMTA"](monoid, capacity=size)
+
+        def lifted(row: int, monoid: Any = monoid, values: Any = values, valid: Any = valid) -> Any:
+            present = len(valid) == 0 or valid[row]
+            return monoid.lift(values[row]) if present else monoid.identity
+
+        for row in range(rows):
+            if row >= size:
+                single.evict()
+            single.insert(lifted(row))
+            if row >= size - 1:
+                assert out.ok[row - size + 1]
+                assert out.values[row - size + 1] == monoid.result(single.query()), (size, row)
+        for row in range(200):
+            for window in (whole, single):
+                window.evict(1 if row % 7 else 3)
+                window.insert(lifted(row))
+            assert whole.query() == single.query(), (size, row)

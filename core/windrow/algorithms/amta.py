@@ -7,19 +7,25 @@ leaves out the leftmost tree (Algorithm 5 adds it), and R₀ is set up again whe
 
 from __future__ import annotations
 
+import sys
+from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from windrow.aggregates.algebra import Partial
-from windrow.algorithms.base import HEAD, TAIL, State, take
+from windrow.aggregates.algebra import Monoid, Partial
+from windrow.algorithms.base import HEAD, TAIL, State, out_rows, specialised, take
 from windrow.algorithms.tree import Tree
+from windrow.kernels.columns.layout import ColumnOutput, Input
+from windrow.kernels.columns.lifted import fusible, row_slots
 from windrow.kernels.partials import allocate, clear, copy, merge
+from windrow.kernels.specialise import specialise
 
 TOP, END, DEPTH, LEAVES = 2, 3, 4, 5
 """The highest level, the position where the leftmost tree ends, the height of the stack, the capacity."""
 
-R0, R1 = 0, 1
+R1 = 0
 
 
 class AMTA(Tree):
@@ -66,16 +72,29 @@ class AMTA(Tree):
         nodes = sum(
             last_of(tail, level) - (head >> level) + 1 for level in range(int(self._state[0][TOP]) + 1)
         )
-        return nodes + int(self._state[0][DEPTH]) + 2
+        return nodes + int(self._state[0][DEPTH]) + 1
 
     def _allocate(self, capacity: int) -> State:
         meta = np.zeros(6, dtype=np.int64)
         meta[LEAVES] = capacity
-        sizes = (2 * capacity, capacity.bit_length() + 1, 2)
+        sizes = (2 * capacity, capacity.bit_length() + 2, 1)
         return (meta, *(allocate(self.monoid, size) for size in sizes))
 
+    def run_over(self, rows: Input, range_: int, slide: int, out: ColumnOutput) -> None:
+        from windrow.algorithms import amta_runs
+
+        end = out_rows(len(out.values), range_, slide)
+        whole = slide == 1 and amta_runs.SHORTEST <= range_ <= end
+        if not (whole and self.compiled and fusible(self.monoid)):
+            super().run_over(rows, range_, slide, out)
+            return
+        ahead, kernel = allocate(self.monoid, amta_runs.RUN), _in_runs(self.monoid, len(rows.valid) > 0)
+        if self.monoid.defined is None:
+            out.ok[:] = True
+        kernel.slide_rows(self._state, ahead, rows, range_, end, out)
+
     def _leaves(self, positions: Any) -> Any:
-        return positions & (self.capacity - 1)
+        return 2 * (positions & (self.capacity - 1))
 
     def _node(self, level: int, index: int) -> Partial:
         return take(self.monoid, self._state[1], int(at(self._state[0], level, index)))
@@ -101,47 +120,51 @@ class AMTA(Tree):
                 target[: len(source)] = source
 
 
+@lru_cache(maxsize=256)
+def _in_runs(monoid: Monoid, masked: bool) -> SimpleNamespace:
+    """The loop over a column, made of the operations below."""
+    from windrow.algorithms import amta_runs
+
+    tree = specialised(sys.modules[__name__], monoid, True)
+    names = ("evict_run", "grow_left", "compute_left_result", "compute_right_result")
+    seam = row_slots(monoid, masked)
+    return specialise(amta_runs, {**seam, **{name: getattr(tree, name).compiled for name in names}})
+
+
 def insert(state: Any, parts: Any, i: int) -> None:
-    meta, forest, _, result = state
-    head, tail = meta[HEAD], meta[TAIL]
+    meta, forest, stack, result = state
+    tail = meta[TAIL]
     copy(forest, at(meta, 0, tail), parts, i)
     meta[TAIL] = tail + 1
-    if head == tail:
-        meta[TOP], meta[END], meta[DEPTH] = 0, tail + 1, 0
-        copy(result, R0, parts, i)
+    if meta[HEAD] == tail:
+        meta[TOP], meta[END], meta[DEPTH] = 0, tail + 1, 1
+        copy(stack, 0, parts, i)
         return
     if meta[END] == tail:
         copy(result, R1, parts, i)
     else:
         merge(result, R1, result, R1, parts, i)
-    level, top = 1, meta[TOP]
-    while level <= top + 1 and (tail + 2) & ((1 << level) - 1) == 0:
-        node = last_of(tail + 1, level)
-        if node < head >> level:
-            break
-        raise_pair(meta, forest, level, node)
-        meta[TOP] = max(top, level)
+    level, ready = 1, tail + 2  # the pairs that end before a position have parents
+    while level <= meta[TOP] and ready & ((1 << level) - 1) == 0:
+        raise_pair(meta, forest, level, (ready >> level) - 2)
         level += 1
-    if end_of(meta) != meta[END]:  # the leftmost tree has grown
-        compute_left_result(state)
-        compute_right_result(state)
+    if level > meta[TOP]:
+        grow_left(state)
 
 
 def evict(state: Any) -> None:
-    meta, forest, stack, result = state
-    head = meta[HEAD] + 1
-    if head >= meta[END]:
+    """R₀ leaves the stack. The node that it began with is taken apart, so that what follows the oldest leaf is R₀ now."""
+    meta, forest, stack, _ = state
+    head = meta[HEAD]
+    if head + 1 >= meta[END]:
         evict_run(state, 1)
         return
-    meta[HEAD] = head
+    meta[HEAD] = head + 1
     meta[DEPTH] -= 1
-    copy(result, R0, stack, meta[DEPTH])
-    level = 0
-    while head & (1 << level) == 0:
-        level += 1
-    while level > 0:  # the pairs that begin here
-        level -= 1
-        push(meta, stack, forest, at(meta, level, (head >> level) + 1))
+    size = lowest_bit(head | (1 << meta[TOP]))
+    while size > 1:  # the right halves of the nodes that begin here
+        size >>= 1
+        push(meta, stack, forest, half_at(meta, head + size, size))
 
 
 def evict_many(state: Any, n: int) -> None:
@@ -216,13 +239,13 @@ def drop_leaves(state: Any) -> None:
 
 
 def query(state: Any, out: Any, i: int) -> None:
-    meta, _, _, result = state
+    meta, _, stack, result = state
     if meta[HEAD] == meta[TAIL]:
         clear(out, i)
     elif meta[END] == meta[TAIL]:
-        copy(out, i, result, R0)
+        copy(out, i, stack, meta[DEPTH] - 1)
     else:
-        merge(out, i, result, R0, result, R1)
+        merge(out, i, stack, meta[DEPTH] - 1, result, R1)
 
 
 def query_range(state: Any, begin: int, end: int, out: Any, i: int) -> None:
@@ -245,19 +268,34 @@ def query_range(state: Any, begin: int, end: int, out: Any, i: int) -> None:
         begin += 1 << level
 
 
+def grow_left(state: Any) -> None:
+    """The highest level has a new node, or needs a level above it: the leftmost tree may have grown."""
+    meta, forest, _, _ = state
+    ready, above = meta[TAIL] + 1, meta[TOP] + 1
+    grown = ready & ((1 << above) - 1) == 0 and (ready >> above) - 2 >= meta[HEAD] >> above
+    if grown:
+        raise_pair(meta, forest, above, (ready >> above) - 2)
+        meta[TOP] = above
+    longer = end_of(meta) != meta[END]
+    if grown or longer:
+        compute_left_result(state)
+    if longer:
+        compute_right_result(state)
+
+
 def compute_left_result(state: Any) -> None:
-    """Set up the stack and R₀ from the leftmost tree."""
-    meta, forest, stack, result = state
-    head = meta[HEAD]
+    """Set up the stack from the leftmost tree: R₀ is its top, and begins with the largest node that begins at the head."""
+    meta, forest, stack, _ = state
+    head, level = meta[HEAD], meta[TOP]
     meta[END], meta[DEPTH] = end_of(meta), 0
-    for level in range(meta[TOP], -1, -1):
+    while True:
         sibling = (head >> level) + 1
         if sibling & 1 == 1 and sibling << level < meta[END]:
             push(meta, stack, forest, at(meta, level, sibling))
-    if meta[DEPTH] == 0:
-        copy(result, R0, forest, at(meta, 0, head))
-    else:
-        merge(result, R0, forest, at(meta, 0, head), stack, meta[DEPTH] - 1)
+        if head & ((1 << level) - 1) == 0:
+            break
+        level -= 1
+    push(meta, stack, forest, at(meta, level, head >> level))
 
 
 def compute_right_result(state: Any) -> None:
@@ -304,6 +342,15 @@ def last_of(tail: int, level: int) -> int:
 
 
 def at(meta: Any, level: int, node: Any) -> Any:
-    """The slot of a node: level l is a ring of leaves / 2ˡ slots, after those below it."""
-    leaves = meta[LEAVES]
-    return 2 * leaves - ((2 * leaves) >> level) + (node & ((leaves >> level) - 1))
+    """The slot of a node. Nodes lie in order: leaves in even slots, and each parent between its children."""
+    return (((2 * node + 1) << level) - 1) & (2 * meta[LEAVES] - 1)
+
+
+def lowest_bit(number: int) -> int:
+    """The largest power of two that divides a number."""
+    return number & -number
+
+
+def half_at(meta: Any, begin: int, size: int) -> int:
+    """The slot of the node that begins at a position and covers so many, a power of two."""
+    return int((2 * begin + size - 1) & (2 * meta[LEAVES] - 1))

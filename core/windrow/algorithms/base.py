@@ -295,4 +295,5 @@ def _operation(*_: Any) -> Any:
 
 
 insert = evict = query = run = fill_lcs = _operation
+evict_run = grow_left = compute_left_result = compute_right_result = _operation
 OPERATIONS = ("insert", "evict", "query")

@@ -37,7 +37,7 @@ class Levels:
         self._slot = allocate(self.monoid, 1)
         meta = np.zeros(SPLIT + LEVELS, dtype=np.int64)
         meta[LEAVES] = 2 * batch
-        self._state: tuple[Any, ...] = (meta, *(allocate(self.monoid, size) for size in (0, 8, 2)))
+        self._state: tuple[Any, ...] = (meta, *(allocate(self.monoid, size) for size in (0, 8, 1)))
         self._splits = [0] * LEVELS  # as in the meta data
         self._cached = [(0, 0)] * LEVELS  # of each level, from which batch to which
         self._asked: set[Block] = set()
@@ -252,7 +252,7 @@ class Levels:
 def _specialised(monoid: Monoid, compiled: bool) -> SimpleNamespace:
     """AMTA's operations on the rings of :mod:`windrow.algorithms.stored_amta.kernels`, and the loop over rows."""
     seam = slots(monoid)
-    tree = specialise(amta, {**seam, "at": kernels.at}, compiled=compiled)
+    tree = specialise(amta, {**seam, "at": kernels.at, "half_at": kernels.half_at}, compiled=compiled)
     names = ("insert", "evict", "query")
     bound = {name: getattr(tree, name).compiled if compiled else getattr(tree, name) for name in names}
     return SimpleNamespace(**vars(tree), run=specialise(kernels, {**seam, **bound}, compiled=compiled).run)

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from windrow.aggregates.algebra import Aggregate, Monoid, Partial
-from windrow.algorithms.amta import DEPTH, END, LEAVES, R1, last_of
+from windrow.algorithms.amta import DEPTH, END, LEAVES, R1, TOP, last_of, lowest_bit
 from windrow.algorithms.base import TAIL, monoid_of, place, take
 from windrow.algorithms.policy import Beginning, cover
 from windrow.algorithms.stored_amta.kernels import LEVELS, SPLIT
@@ -18,7 +19,7 @@ from windrow.algorithms.stored_amta.nodes import check_header
 from windrow.columns.encoding import decode, encode
 from windrow.errors import CorruptSnapshot, FingerprintMismatch, StoreError, WindowError
 from windrow.kernels.columns.layout import ColumnOutput
-from windrow.kernels.partials import allocate
+from windrow.kernels.partials import Parts, allocate
 from windrow.storage import snapshot
 from windrow.storage.pages import Pages
 
@@ -33,7 +34,7 @@ class StoredAMTA(Levels):
                    cache    in the store         tail
 
     Every level is a queue in batches of ``batch`` nodes. Local are the two batches around its head, the newest nodes (two
-    batches at most), the stack, R₀ and R₁. The rest is in the store, a page per batch.
+    batches at most), the stack and R₁. The rest is in the store, a page per batch.
 
     A batch is written when there is no room for newer nodes, and never if it is evicted before. When fewer than
     ``low_water`` nodes of a level are left in the cache, its next batch is read: in the background, if the store has
@@ -212,13 +213,16 @@ class StoredAMTA(Levels):
             self._first = swept[0]
 
     def _without_oldest(self) -> Partial:
-        """The aggregate of the window without its oldest partial, which the stack has."""
+        """The aggregate of the window without its oldest partial: the stack has what follows the node that begins with it."""
         meta, _, stack, result = self._state
-        others = take(self.monoid, result, R1) if meta[END] < meta[TAIL] else None
-        if meta[DEPTH] == 0:
-            return others
-        newer = take(self.monoid, stack, int(meta[DEPTH]) - 1)
-        return newer if others is None else self.monoid.combine(newer, others)
+        parts = [take(self.monoid, result, R1)] if meta[END] < meta[TAIL] else []
+        if meta[DEPTH] > 1:
+            parts.append(take(self.monoid, stack, int(meta[DEPTH]) - 2))
+        size = lowest_bit(self.evicted | (1 << self._top))
+        while size > 1:
+            size >>= 1
+            parts.append(self._node(size.bit_length() - 1, (self.evicted + size) // size))
+        return reduce(lambda newer, older: self.monoid.combine(older, newer), parts)
 
     def _run(self, operation: str, *arguments: Any) -> Any:
         try:
@@ -240,7 +244,7 @@ class StoredAMTA(Levels):
             "first": first,
             "sessions": self._nodes.sessions,
             "stack": encode(self.monoid, stack, 0, int(meta[DEPTH])),
-            "result": encode(self.monoid, result, 0, 2),
+            "result": encode(self.monoid, result, 0, 1),
         }
         return snapshot.write(image, "AMTA")
 
@@ -272,12 +276,27 @@ class StoredAMTA(Levels):
             count = wanted[level, block]
             for source, target in zip(parts, forest, strict=True):
                 target[begin : begin + count] = source[:count]
-        for target, blob, count in ((stack, image["stack"], int(meta[DEPTH])), (result, image["result"], 2)):
-            decoded = decode(self.monoid, blob)
-            if len(decoded[0]) != count:
+        held, others = decode(self.monoid, image["stack"]), decode(self.monoid, image["result"])
+        if len(others[0]) == 2:
+            held, others = self._with_first_result(held, others)
+        for target, source, count in ((stack, held, int(meta[DEPTH])), (result, others, 1)):
+            if len(source[0]) != count:
                 raise CorruptSnapshot("the stack or the result of the window does not have its length")
-            for source, part in zip(decoded, target, strict=True):
-                part[:count] = source
+            for part, into in zip(source, target, strict=True):
+                into[:count] = part
+
+    def _with_first_result(self, held: Parts, results: Parts) -> tuple[Parts, Parts]:
+        """R₀ was beside the stack in earlier versions, and the node that it begins with was taken apart already."""
+        meta = self._state[0]
+        level = 0
+        while level < meta[TOP] and self.evicted & (1 << level) == 0:
+            level += 1
+        stay = max(len(held[0]) - level, 0)
+        meta[DEPTH] = stay + 1 if len(self) else 0
+        joined = tuple(
+            np.concatenate([a[:stay], b[:1]])[: meta[DEPTH]] for a, b in zip(held, results, strict=True)
+        )
+        return joined, tuple(part[1:] for part in results)
 
     def _described(self) -> str:
         fields = self.monoid.fields
