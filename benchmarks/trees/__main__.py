@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.trees import windows
+from benchmarks.trees import plots, windows
 from benchmarks.trees.measure import Row, write
 
 SECTIONS = ("memory", "operations", "sizes", "evictions", "dimensions", "killed")
@@ -18,7 +18,7 @@ SECTIONS = ("memory", "operations", "sizes", "evictions", "dimensions", "killed"
 @click.option("--rounds", default=2, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("benchmarks/results/trees"))
 def main(only: tuple[str, ...], most: int, rounds: int, out: Path) -> None:
-    """Table 4.2 and Figures 4.6 to 4.9 of the MTA thesis; CSV files."""
+    """Table 4.2 and Figures 4.6 to 4.9 of the MTA thesis; CSV files and plots."""
     out.mkdir(parents=True, exist_ok=True)
     for section in only or SECTIONS:
         rows: list[Row] = []
@@ -26,6 +26,7 @@ def main(only: tuple[str, ...], most: int, rounds: int, out: Path) -> None:
             rows += part
             write(out / f"{section}.csv", rows)
             print(section, *part, sep="\n  ", flush=True)
+    plots.draw(out)
 
 
 def measured(section: str, most: int, rounds: int):  # type: ignore[no-untyped-def]
@@ -34,7 +35,7 @@ def measured(section: str, most: int, rounds: int):  # type: ignore[no-untyped-d
     if section == "operations":
         return windows.operations(min(20, most), 5_000, rounds)
     if section == "sizes":
-        return windows.sizes([e for e in (10, 15, 18, 20, 22, 25) if e <= most], rounds)
+        return windows.sizes([e for e in (0, 5, 10, 15, 20, 22, 25) if e <= most], rounds)
     if section == "evictions":
         return windows.evictions(min(23, most), rounds)
     if section == "dimensions":

@@ -11,14 +11,14 @@ from typing import Any
 Row = dict[str, Any]
 
 
-def in_turns(contenders: dict[str, Callable[[], int]], rounds: int) -> dict[str, Row]:
-    """The least time for one row of each contender, ns; each is called once to warm up, then all in turns.
+def in_turns(contenders: dict[str, Callable[[], int]], rounds: int, *, warm: bool = True) -> dict[str, Row]:
+    """The least time for one row of each contender, ns; all in turns, after a turn to warm up.
 
     A contender returns how many rows it has done. CPU time is that of all threads of this process: on a busy machine
     it says more than the clock, which is there too.
     """
     best: dict[str, Row] = {}
-    for turn in range(rounds + 1):
+    for turn in range(0 if warm else 1, rounds + 1):
         for name, run in contenders.items():
             wall, cpu = time.perf_counter_ns(), time.process_time_ns()
             rows = run()

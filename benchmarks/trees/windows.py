@@ -18,16 +18,24 @@ from typing import Any
 import numpy as np
 
 import windrow as wr
+from benchmarks.trees import daba_by_hand
 from benchmarks.trees.measure import Row, in_turns
 from windrow.algorithms import REGISTRY
 from windrow.algorithms.stored_amta import StoredAMTA
 from windrow.data import server_memory
-from windrow.kernels.columns.layout import ColumnOutput
+from windrow.kernels.columns.layout import ColumnOutput, Input
 from windrow.storage.pages import MemoryPages
 from windrow.storage.redis import RedisPages
 from windrow.storage.rocksdb import RocksDBPages
 
 MEMORY = ("AMTA", "LMTA", "DABA")
+AGGREGATES: dict[str, Any] = {
+    "sum": wr.Sum(),
+    "mean": wr.Mean(),
+    "geomean": wr.GeometricMean(),
+    "std": wr.Std(),
+    "max": wr.Max(),
+}
 
 
 def readings(count: int) -> Any:
@@ -71,42 +79,70 @@ def redis() -> Iterator[str]:
 
 
 def sizes(exponents: list[int], rounds: int) -> Iterator[list[Row]]:
-    """Figure 4.6: a window of n rows slides n times by one; compiled, over a column."""
+    """Figure 4.6: a window of n rows slides by one, n times or 2²² times; compiled, over a column."""
     for exponent in exponents:
         size = 1 << exponent
-        values = readings(2 * size)
+        values = readings(size + max(min(size, 1 << 22), 1 << 16))
         with rocksdb() as pages:
-            contenders: dict[str, Callable[[], int]] = {
-                name: lambda name=name: len(wr.sliding(values, wr.Max(), size, algorithm=name)) * 2  # noqa: B023
-                for name in MEMORY
-            }
-            contenders["StoredAMTA 512"] = lambda: stored(pages, wr.Max(), values, size, 512)  # noqa: B023
-            contenders["StoredAMTA 4096"] = lambda: stored(pages, wr.Max(), values, size, 4096)  # noqa: B023
+            some = _over_columns(wr.Max(), values, size, pages, (512, 4096))
             yield [
                 {"size": size, "window": name, **taken}
-                for name, taken in in_turns(contenders, rounds).items()
+                for name, taken in in_turns(some, rounds if exponent < 22 else 1, warm=exponent < 22).items()
             ]
 
 
 def operations(exponent: int, rows: int, rounds: int) -> Iterator[list[Row]]:
-    """Table 4.2: at most 2²⁰ rows; update by update with the policies, and windows of one size compiled over a column."""
+    """Table 4.2: windows of 2²⁰ rows, compiled over a column and update by update from Python; and the policies."""
     size = 1 << exponent
     values = readings(2 * size)
-    for name in ("max", "LIS"):
-        yield _table(name, "updates", in_turns(_one_by_one(name, values[:rows], size), rounds))
-    for name, aggregate in {
-        "sum": wr.Sum(),
-        "mean": wr.Mean(),
-        "geomean": wr.GeometricMean(),
-        "std": wr.Std(),
-    }.items():
+    for name, aggregate in AGGREGATES.items():
         with rocksdb() as pages:
-            contenders: dict[str, Callable[[], int]] = {
-                kind: lambda kind=kind: len(wr.sliding(values, aggregate, size, algorithm=kind)) * 2  # noqa: B023
-                for kind in MEMORY
-            }
-            contenders["StoredAMTA 4096"] = lambda: stored(pages, aggregate, values, size, 4096)  # noqa: B023
-            yield _table(name, "column", in_turns(contenders, rounds))
+            some = _over_columns(aggregate, values, size, pages, (4096,))
+            yield _table(name, "column", in_turns(some, rounds))
+            yield _table(name, "updates", in_turns(_slid(aggregate, values, size, pages), rounds))
+    for name in ("max", "LIS"):
+        yield _table(name, "policy", in_turns(_one_by_one(name, values[:rows], size), rounds))
+
+
+def _over_columns(
+    aggregate: Any, values: Any, size: int, pages: Any, batches: tuple[int, ...]
+) -> dict[str, Callable[[], int]]:
+    """The contenders over a column; a run counts the rows that fill the window, too."""
+    some: dict[str, Callable[[], int]] = {
+        kind: lambda kind=kind: len(wr.sliding(values, aggregate, size, algorithm=kind)) + size - 1
+        for kind in MEMORY
+    }
+    some["DABA by hand"] = lambda: len(daba_by_hand.sliding(values, aggregate, size)) + size - 1
+    for batch in batches:
+        some[f"StoredAMTA {batch}"] = lambda batch=batch: stored(pages, aggregate, values, size, batch)
+    return some
+
+
+def _slid(aggregate: Any, values: Any, size: int, pages: Any) -> dict[str, Callable[[], int]]:
+    """The contenders with a full window, each to be slid by so many updates: one call each to evict, insert and query."""
+    lift, updates = aggregate.bind_dense().lift, 20_000
+    partials = [lift(value) for value in values[:updates].tolist()]
+    some: dict[str, Any] = {name: filled(name, aggregate, values[:size]) for name in MEMORY}
+    for name, store in {"StoredAMTA 512, in memory": MemoryPages(), "StoredAMTA 512, RocksDB": pages}.items():
+        window = some[name] = StoredAMTA(aggregate, store, f"updates {type(aggregate).__name__}")
+        window.slide((values[:size],), size + 1, ColumnOutput(np.zeros(size), np.zeros(size, dtype=np.bool_)))
+
+    def slide(window: Any) -> int:
+        for partial in partials:
+            window.evict()
+            window.insert(partial)
+            window.query()
+        return updates
+
+    return {name: lambda window=window: slide(window) for name, window in some.items()}
+
+
+def filled(name: str, aggregate: Any, values: Any) -> Any:
+    """A window of an algorithm in memory that has all of these values."""
+    window = REGISTRY[name](aggregate, capacity=len(values) + 1)
+    rows = Input((values,), np.ones(0, dtype=np.bool_))
+    window.run_over(rows, len(values), 1, ColumnOutput(np.zeros(1), np.zeros(1, dtype=np.bool_)))
+    return window
 
 
 def _table(operation: str, way: str, measured: dict[str, Row]) -> list[Row]:
@@ -159,27 +195,37 @@ def _one_by_one(name: str, values: Any, size: int) -> dict[str, Callable[[], int
 
 
 def evictions(exponent: int, rounds: int) -> Iterator[list[Row]]:
-    """Figure 4.7: from a full window, any number of rows leave at once, and the result is asked for. Microseconds."""
+    """Figure 4.7: from a full window, any number of rows leave at once, and the result is asked for. Microseconds.
+
+    A window is filled once. It is evicted from, in growing steps, and asked after each.
+    """
     size = 1 << exponent
     values = readings(size)
+    steps = [1 << k for k in range(0, exponent, 3)]
     with rocksdb() as pages:
-        for gone in [1 << k for k in range(0, exponent, 4)] + [size - 1]:
-            rows = []
-            for name in ("memory", "RocksDB"):
-                taken = []
-                for turn in range(rounds):
-                    store = MemoryPages() if name == "memory" else pages
-                    window = StoredAMTA(wr.Max(), store, f"{gone}.{turn}")
+        for name in ("AMTA", "LMTA", "StoredAMTA, in memory", "StoredAMTA, RocksDB", "DABA"):
+            taken: dict[int, float] = {}
+            for turn in range(rounds):
+                if name.startswith("Stored"):
+                    window: Any = StoredAMTA(
+                        wr.Max(), pages if "Rocks" in name else MemoryPages(), f"evictions {turn}"
+                    )
                     out = ColumnOutput(np.zeros(size), np.zeros(size, dtype=np.bool_))
                     window.slide((values,), size + 1, out)
+                else:
+                    window = filled(name, wr.Max(), values)
+                window.query()
+                window.evict(1)
+                for gone in steps if name != "DABA" else steps[:-1]:
                     begin = time.perf_counter_ns()
                     window.evict(gone)
                     window.query()
-                    taken.append((time.perf_counter_ns() - begin) / 1e3)
-                rows.append(
-                    {"size": size, "evicted": gone, "store": name, "microseconds": round(min(taken), 1)}
-                )
-            yield rows
+                    took = (time.perf_counter_ns() - begin) / 1e3
+                    taken[gone] = min(taken.get(gone, took), took)
+            yield [
+                {"size": size, "evicted": gone, "window": name, "microseconds": round(took, 1)}
+                for gone, took in taken.items()
+            ]
 
 
 def memory(exponents: list[int]) -> Iterator[list[Row]]:
@@ -207,6 +253,7 @@ def memory(exponents: list[int]) -> Iterator[list[Row]]:
 
 def dimensions(counts: list[int], updates: int, rounds: int) -> Iterator[list[Row]]:
     """Figure 4.9: k counts in one stored window of 2¹⁵ rows, update by update, beside k windows of one count."""
+    one_count = 0.0
     for count in counts:
         aggregate = _counts(count)
         one = (np.ones(count, dtype=np.int64),)
@@ -221,7 +268,9 @@ def dimensions(counts: list[int], updates: int, rounds: int) -> Iterator[list[Ro
                 window.query()
             return updates
 
-        yield [{"dimensions": count, **taken} for taken in in_turns({"one window": slide}, rounds).values()]
+        rows = [{"dimensions": count, **taken} for taken in in_turns({"one window": slide}, rounds).values()]
+        one_count = one_count or rows[0]["cpu_ns"]
+        yield [{**row, "windows_of_one": round(count * one_count / row["cpu_ns"], 1)} for row in rows]
 
 
 def _counts(count: int) -> Any:

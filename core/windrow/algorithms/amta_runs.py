@@ -45,7 +45,7 @@ def slide_rows(state: Any, ahead: Any, rows: Input, range_: int, end: int, out: 
             raised = next_run(state, ahead, head, tail, raised, mask)
         position = head & (RUN - 1)
         stop = min(end, tail + RUN - position, tail + RUN - ((tail + 1) & (RUN - 1)))
-        take_rows(forest, result, ahead, rows, tail, stop, position, range_, mask, out)
+        take_rows(state, ahead, rows, tail, stop, position, range_, out)
         head += stop - tail - 1
         tail = stop
         if (tail + 1) & (RUN - 1) == 0:
@@ -88,11 +88,11 @@ def fill(state: Any, rows: Input, range_: int, mask: int, out: ColumnOutput) -> 
 
 
 def take_rows(
-    forest: Any, result: Any, ahead: Any, rows: Input, tail: int, stop: int, position: int, range_: int, mask: int,
-    out: ColumnOutput,
-) -> None:  # fmt: skip
+    state: Any, ahead: Any, rows: Input, tail: int, stop: int, position: int, range_: int, out: ColumnOutput
+) -> None:
     """Insert rows as leaves, each after an eviction within the run, and query."""
-    others = load(result, R1)
+    _, forest, _, result = state
+    mask, others = len(forest[0]) - 1, load(result, R1)
     for place in range(tail, stop):
         leaf = row(rows, place)
         store(forest, (2 * place) & mask, leaf)
