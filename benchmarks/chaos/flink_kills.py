@@ -1,5 +1,5 @@
 """Flink: TaskManagers, the JobManager and Python processes are killed or get no memory, checkpoints cannot be written, the
-job is resumed at another parallelism.
+clock jumps, the job is resumed at another parallelism.
 
 The job writes windows to a plain file, which takes part in no checkpoint. After a failure Flink gives windows since the last
 checkpoint again, so a line may be in the file twice. What is compared is the set of lines: none missing, none other.
@@ -17,6 +17,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from benchmarks.chaos import pipeline_kills
+from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.processes import Mounted, command_of, descendants, kill, pause, starve
 
 TESTS = Path(__file__).parents[2] / "flink_ops" / "tests"
@@ -29,6 +30,7 @@ KINDS = (
     "JobManager",
     "checkpoint folder",
     "parallelism",
+    "clock",
     pipeline_kills.KIND,
 )
 
@@ -129,7 +131,7 @@ class Job:
         )
 
 
-def disturb(kind: str, job: Job, chance: Random, mounted: Mounted | None) -> bool:
+def disturb(kind: str, job: Job, chance: Random, mounted: Mounted | None, clock: Clock) -> bool:
     """Do one harm; false if there was nothing to do it to."""
     if kind == "TaskManager":
         job.replace(chance.choice([name for name in job.cluster.running if name != "jobmanager"]))
@@ -137,6 +139,8 @@ def disturb(kind: str, job: Job, chance: Random, mounted: Mounted | None) -> boo
         job.restart_jobmanager()
     elif kind == "parallelism":
         job.rescale()
+    elif kind == "clock":
+        return clock.jump(chance)
     elif kind == "checkpoint folder":
         return mounted is not None and mounted.unwritable(1 + chance.random() * 2)
     else:
@@ -156,15 +160,17 @@ def run(kind: str, kills: int, folder: Path, seed: int, tell: Callable[[str], No
     import windrow as wr
 
     chance, done, began = Random(seed), 0, time.monotonic()
-    mode = "process" if "Python" in kind else "thread"
+    mode, clock = "process" if "Python" in kind else "thread", Clock(folder / "clock")
+    cluster = Cluster(folder / "cluster")
+    cluster.environment |= clock.environment if kind == "clock" else {}
     with (
-        Cluster(folder / "cluster") as cluster,
+        cluster,
         Mounted(folder / "checkpoints") if kind == "checkpoint folder" else nullcontext() as mounted,
     ):
         job = Job(cluster, folder, mode)
         while done < kills and job.goes_on():
             pause(chance, 1.0)
-            if disturb(kind, job, chance, mounted):
+            if disturb(kind, job, chance, mounted, clock):
                 done += 1
                 tell(f"flink, {kind}: {done} of {kills}")
         cluster.wait(PATIENCE, lambda: job.state() == "FINISHED", "not finished")

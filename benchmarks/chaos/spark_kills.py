@@ -1,4 +1,6 @@
-"""Spark: the driver, Python workers and executors are killed, workers get no memory, the checkpoint cannot be written."""
+"""Spark: the driver, Python workers and executors are killed, workers get no memory, the checkpoint cannot be written,
+the clock jumps.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from random import Random
@@ -20,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.chaos import pipeline_kills
+from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.processes import Mounted, command_of, descendants, kill, parent_of, pause, starve
 
 TESTS = Path(__file__).parents[2] / "spark_ops" / "tests"
@@ -31,6 +34,7 @@ KINDS = (
     "executor",
     "memory of a Python worker",
     "checkpoint folder",
+    "clock",
     pipeline_kills.KIND,
 )
 
@@ -86,8 +90,8 @@ def _latest(table: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
 class Job:
     """The job in a process group of its own, which goes on from its checkpoint whenever it is started again."""
 
-    def __init__(self, folder: Path, master: str) -> None:
-        self.folder, self.master = folder, master
+    def __init__(self, folder: Path, master: str, more: Mapping[str, str]) -> None:
+        self.folder, self.master, self.more = folder, master, more
         self.starts = 0
         self.start()
 
@@ -98,6 +102,7 @@ class Job:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
+            **self.more,
         }
         script = [
             sys.executable,
@@ -159,7 +164,9 @@ def executors(folder: Path) -> list[int]:
     return found
 
 
-def disturb(kind: str, job: Job, chance: Random, mounted: Mounted | None, cluster: Path) -> bool:
+def disturb(
+    kind: str, job: Job, chance: Random, mounted: Mounted | None, cluster: Path, clock: Clock
+) -> bool:
     """Do one harm; false if there was nothing to do it to."""
     if kind == "driver":
         job.kill()
@@ -167,6 +174,8 @@ def disturb(kind: str, job: Job, chance: Random, mounted: Mounted | None, cluste
         return True
     if kind == "checkpoint folder":
         return mounted is not None and mounted.unwritable(1 + chance.random() * 2)
+    if kind == "clock":
+        return clock.jump(chance)
     victims = executors(cluster) if kind == "executor" else workers(job)
     if not victims:
         return False
@@ -180,23 +189,24 @@ def run(kind: str, kills: int, folder: Path, seed: int, tell: Callable[[str], No
     from spark_cluster import standalone
 
     chance, done, began = Random(seed), 0, time.monotonic()
-    within_a_batch = "Python" in kind  # a task is tried again, and again
+    within_a_batch = "Python" in kind or kind == "clock"  # a task is tried again, and again
     files = 4 + kills // 3 if within_a_batch else 4 + 2 * kills
     make_rows(folder / "whole", files)
     shutil.copytree(folder / "whole" / "rows", folder / "rows")
-    Job(folder / "whole", "local[2]").finish()
+    clock = Clock(folder / "clock")
+    Job(folder / "whole", "local[2]", {}).finish()
     expected = committed(folder / "whole")
     with (
         standalone(folder / "cluster") if kind == "executor" else nullcontext("local[2,100]") as master,
         Mounted(folder / "checkpoint") if kind == "checkpoint folder" else nullcontext() as mounted,
     ):
-        job = Job(folder, master)
+        job = Job(folder, master, clock.environment if kind == "clock" else {})
         while done < kills and job.on():
             seen, starts = job.batches, job.starts
             while not within_a_batch and job.on() and job.batches == seen and job.starts == starts:
                 time.sleep(0.02)
             pause(chance, 2.0)
-            if job.process.poll() is None and disturb(kind, job, chance, mounted, folder / "cluster"):
+            if job.process.poll() is None and disturb(kind, job, chance, mounted, folder / "cluster", clock):
                 done += 1
                 tell(f"spark, {kind}: {done} of {kills}")
         job.finish()

@@ -14,13 +14,23 @@ from time import perf_counter
 
 from windrow.errors import QueryError
 from windrow_conformance.generated import numbers_of, shrink, written
-from windrow_conformance.simulation.events import schedule_of
-from windrow_conformance.simulation.life import Lived, live
-from windrow_conformance.simulation.streams import SHARED, atoms_in
+from windrow_conformance.simulation.events import events_of, setting_of
+from windrow_conformance.simulation.life import Lived, live, world_of
+from windrow_conformance.simulation.streams import SHARED, atoms_in, is_space
 
+ALONE = 64
+"""One life in so many runs every step itself, as a replay does."""
 FEW = 20
 """Failures that are kept. The first one is enough."""
-WHO = {"pages": "a store of pages", "segments": "segments", "redis": "Redis", "blob": "snapshots"}
+WHO = {
+    "pages": "a store of pages",
+    "segments": "segments",
+    "redis": "Redis",
+    "blob": "snapshots",
+    "space": "a space of pipelines",
+}
+
+IN, EVENT = "schedules with state in ", "event: "
 
 
 @dataclass
@@ -29,6 +39,7 @@ class CampaignReport:
 
     schedules: int = 0
     restarts: int = 0
+    steps: int = 0
     seconds: float = 0.0
     kinds: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
@@ -39,6 +50,7 @@ class CampaignReport:
         """One more life."""
         self.schedules += 1
         self.restarts += lived.restarts
+        self.steps += lived.ran
         self.kinds[lived.kind] += 1
         self.events.update(lived.events)
         if lived.failure:
@@ -50,6 +62,7 @@ class CampaignReport:
         self.seconds = seconds
         self.schedules += other.schedules
         self.restarts += other.restarts
+        self.steps += other.steps
         self.differences += other.differences
         self.kinds.update(other.kinds)
         self.events.update(other.events)
@@ -60,15 +73,35 @@ class CampaignReport:
         yield "schedules", self.schedules
         yield "differences", self.differences
         yield "restarts", self.restarts
+        yield "steps executed", self.steps
         for kind, name in WHO.items():
-            yield f"schedules with state in {name}", self.kinds[kind]
+            yield f"{IN}{name}", self.kinds[kind]
         for event, count in sorted(self.events.items()):
-            yield f"event: {event}", count
+            yield f"{EVENT}{event}", count
+        yield "seconds", round(self.seconds)
 
     def write(self, path: Path) -> None:
-        """The counts as a file."""
-        with path.open("w", encoding="utf-8", newline="") as out:
+        """The counts as a file, all of it or nothing."""
+        written = path.with_name(f"{path.name}.new")
+        with written.open("w", encoding="utf-8", newline="") as out:
             csv.writer(out, lineterminator="\n").writerows([("what", "count"), *self.lines()])
+        written.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> CampaignReport:
+        """What a file says that :meth:`write` has written."""
+        with path.open(encoding="utf-8", newline="") as lines:
+            counts = {what: int(count) for what, count in list(csv.reader(lines))[1:]}
+        names = {f"{IN}{name}": kind for kind, name in WHO.items()}
+        return cls(
+            schedules=counts["schedules"],
+            restarts=counts["restarts"],
+            steps=counts["steps executed"],
+            seconds=counts["seconds"],
+            kinds=Counter({names[what]: count for what, count in counts.items() if what in names}),
+            events=Counter({what[len(EVENT) :]: n for what, n in counts.items() if what.startswith(EVENT)}),
+            differences=counts["differences"],
+        )
 
 
 def simulate(
@@ -78,16 +111,19 @@ def simulate(
     compiled: bool = False,
     seconds: float | None = None,
     progress: Callable[[CampaignReport], None] = lambda report: None,
+    before: CampaignReport | None = None,
 ) -> CampaignReport:
-    """Live the lives of some seeds, until all are done or the time is up."""
-    report, began = CampaignReport(), perf_counter()
+    """Live the lives of some seeds, in their order, until all are done or the time is up. ``before`` is what was seen before."""
+    report = before or CampaignReport()
+    earlier, began = report.seconds, perf_counter()
     parts = [
-        range(begin, min(begin + SHARED, seeds.stop)) for begin in range(seeds.start, seeds.stop, SHARED)
+        range(max(begin, seeds.start), min(begin + SHARED, seeds.stop))
+        for begin in range(seeds.start // SHARED * SHARED, seeds.stop, SHARED)
     ]
     for part in _done(parts, processes, compiled):
-        report.join(part, perf_counter() - began)
+        report.join(part, earlier + perf_counter() - began)
         progress(report)
-        if seconds is not None and report.seconds > seconds:
+        if seconds is not None and report.seconds - earlier > seconds:
             break
     return report
 
@@ -98,21 +134,28 @@ def _done(parts: Sequence[range], processes: int, compiled: bool) -> Iterator[Ca
         yield from map(_lived, arguments)
         return
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(_lived, arguments)
+        yield from pool.imap(_lived, arguments)  # in order, so that what is done is told by one number
 
 
 def _lived(arguments: tuple[range, bool]) -> CampaignReport:
     seeds, compiled = arguments
-    report = CampaignReport()
+    report, number = CampaignReport(), seeds.start // SHARED
+    try:
+        world = world_of(number, compiled=compiled)
+    except Exception:  # every seed of this world tells of it
+        world = None
     for seed in seeds:
-        report.add(live(seed, compiled=compiled))
+        alone = seed % ALONE == 0
+        report.add(live(seed, compiled=compiled, world=None if alone else world))
     return report
 
 
 def smallest(seed: int, *, compiled: bool = False) -> str:
     """The replay of a failing seed, with as few events and atoms of the stream as still fail."""
-    events = tuple(range(len(schedule_of(seed).events)))
-    atoms = tuple(range(atoms_in(seed)))
+    number = seed // SHARED
+    count, steps = atoms_in(number)
+    kind = setting_of(number, space=is_space(number)).kind
+    events, atoms = tuple(range(len(events_of(seed, kind, steps)))), tuple(range(count))
 
     def fails(chosen_events: Sequence[int], chosen_atoms: Sequence[int]) -> bool:
         lived = live(seed, compiled=compiled, events=tuple(chosen_events), atoms=tuple(chosen_atoms))

@@ -25,6 +25,7 @@ EVERY = 15
 )
 @click.option("--replay", help="One schedule, as a failure prints it: SEED or SEED:EVENTS:ATOMS.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the counts (.csv).")
+@click.option("--resume", is_flag=True, help="Go on after the schedules that the report has counted.")
 def simulate(
     seeds: int,
     first: int,
@@ -33,6 +34,7 @@ def simulate(
     compiled: bool,
     replay: str | None,
     report: Path | None,
+    resume: bool,
 ) -> None:
     """Process streams while everything goes wrong that a seed decides.
 
@@ -46,6 +48,10 @@ def simulate(
         click.echo(f"state in {campaign.WHO[lived.kind]}; events: {', '.join(lived.events) or 'none'}")
         click.echo(lived.failure or "the output is that of an uninterrupted run")
         sys.exit(1 if lived.failure else 0)
+    if resume and report is None:
+        raise click.BadParameter("--resume needs the --report to go on from")
+    before = campaign.CampaignReport.read(report) if resume and report and report.exists() else None
+    begin = first + (0 if before is None else before.schedules)
     told = perf_counter()
 
     def progress(so_far: campaign.CampaignReport) -> None:
@@ -53,13 +59,16 @@ def simulate(
         if perf_counter() - told > EVERY:
             told = perf_counter()
             click.echo(f"{so_far.schedules} schedules, {so_far.differences} differences", err=True)
+            if report is not None:
+                so_far.write(report)
 
     seen = campaign.simulate(
-        range(first, first + seeds),
+        range(begin, first + seeds),
         processes=processes,
         compiled=compiled,
         seconds=seconds,
         progress=progress,
+        before=before,
     )
     if report is not None:
         seen.write(report)

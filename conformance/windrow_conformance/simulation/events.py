@@ -22,14 +22,17 @@ DAMAGING = ("torn", "lost", "stale", "missing", "rot", "reordered", "went back",
 REDIS = (*HARMLESS, "unheard", "reordered", "duplicated", "went back", "wiped", "second process")
 """Redis writes a commit only on top of the one before it, so it stays whole also if it loses or reorders commits."""
 BLOB = (*CRASHES, "crash", "torn", "rot", "went back", "recut")
+SPACE = (*HARMLESS, "rot")
+"""A space of pipelines numbers its commits in its header only, so it relies on a store that keeps commits whole."""
 KINDS = {
     "pages": (HARMLESS, DAMAGING),
     "segments": (HARMLESS, DAMAGING),
     "redis": (REDIS, ()),
     "blob": (BLOB, ()),
+    "space": (SPACE, ()),
 }
-"""Where the state is: in pages, in pages put together into segments, in Redis, or in snapshots. And what can happen there."""
-
+"""Where the state is: in pages, in pages put together into segments, in Redis, in snapshots; or it is that of a space of
+pipelines, in pages. And what can happen there."""
 
 IDLE = (None, None, wr.Idle(0, cohort=1), wr.Idle(10, cohort=1), wr.Idle(30, "lz4", cohort=20))
 """When the windows of silent keys are frozen."""
@@ -45,28 +48,37 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """Where the state of a life is, how large its pages are, after which steps it is committed, and what goes wrong."""
+class Setting:
+    """Where the state of some lives is, how large its pages are, and after which steps it is committed."""
 
     kind: str
     fold: int
     pace: float
     """The share of steps after which there is a commit."""
     chance: int
-    events: tuple[Event, ...]
     how: tuple[tuple[str, Any], ...] = ()
     """Options of the operator, which change nothing of its output."""
 
+    def positions(self, steps: int) -> list[int]:
+        """How many steps are done at each commit; the first entry is before all commits."""
+        random = Random(self.chance)
+        after = [number + 1 for number in range(steps - 1) if random.random() < self.pace]
+        return [0, *after, steps]
 
-def schedule_of(seed: int, kept: tuple[int, ...] | None = None) -> Schedule:
-    """The schedule of a seed; with ``kept``, only those of its events."""
-    random = Random(f"windrow schedule {seed}")
+
+def setting_of(number: int, *, space: bool) -> Setting:
+    """The setting of the lives that share stream ``number``, which may be one of a space of pipelines."""
+    random = Random(f"windrow setting {number}")
     kind = random.choice(["pages", "pages", "pages", "segments", "segments", "redis", "redis", "blob"])
+    fold, pace, chance = random.choice([2, 3, 32]), random.choice([0.2, 0.5, 1.0]), random.getrandbits(32)
+    return Setting("space" if space else kind, fold, pace, chance, (("idle", random.choice(IDLE)),))
+
+
+def events_of(seed: int, kind: str, steps: int, kept: tuple[int, ...] | None = None) -> tuple[Event, ...]:
+    """The events of a seed, in a life of so many steps; with ``kept``, only those of them."""
+    random = Random(f"windrow schedule {seed}")
     harmless, damaging = KINDS[kind]
     choice = harmless if random.random() < 0.5 else (*harmless, *damaging)
-    whens = sorted(random.randrange(30) for _ in range(random.choice([1, 2, 2, 3, 4, 6])))
+    whens = sorted(random.randrange(max(steps, 1)) for _ in range(random.choice([1, 2, 2, 3, 4, 6])))
     events = tuple(Event(when, random.choice(choice), random.getrandbits(32)) for when in whens)
-    if kept is not None:
-        events = tuple(event for number, event in enumerate(events) if number in kept)
-    fold, pace, chance = random.choice([2, 3, 32]), random.choice([0.2, 0.5, 1.0]), random.getrandbits(32)
-    return Schedule(kind, fold, pace, chance, events, (("idle", random.choice(IDLE)),))
+    return events if kept is None else tuple(each for number, each in enumerate(events) if number in kept)

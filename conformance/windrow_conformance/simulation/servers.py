@@ -25,9 +25,16 @@ class FaultyPages:
         """What it held before each commit."""
         self.late: list[tuple[dict[str, bytes], list[str]]] = []
         """Commits that are on their way."""
+        self.journal: list[tuple[dict[str, bytes], list[str]]] = []
+        """All commits that were written."""
         self.strikes = 0
         """How many faults have taken effect."""
         self._armed: list[tuple[str, Random]] = []
+
+    @property
+    def waiting(self) -> set[str]:
+        """Faults that wait for a call, and commits that are on their way."""
+        return {fault for fault, _ in self._armed} | ({"late"} if self.late else set())
 
     def arm(self, fault: str, chance: int) -> None:
         """The next call has this fault."""
@@ -92,6 +99,7 @@ class FaultyPages:
 
     def _write(self, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
         self.before.append(dict(self.held))
+        self.journal.append((dict(put), list(gone)))
         self.held.update(put)
         for name in gone:
             self.held.pop(name, None)
@@ -122,10 +130,16 @@ class FaultyRedis:
         self.held: Held = {}
         self.before: list[Held] = []
         self.late: list[tuple[Sequence[str], Sequence[Any]]] = []
+        self.journal: list[Any] = []
         self.connection_pool = SimpleNamespace(connection_kwargs={"host": "simulated"})
         self.strikes = 0
         """How many faults have taken effect."""
         self._armed: list[tuple[str, Random]] = []
+
+    @property
+    def waiting(self) -> set[str]:
+        """Who wrote the last commit is part of what it holds, so no two lives in Redis have the same state."""
+        return {"redis"}
 
     def arm(self, fault: str, chance: int) -> None:
         self._armed.append((fault, Random(chance)))

@@ -7,11 +7,9 @@ The list of queries is fixed, so that a process compiles the kernels of each onc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import cycle
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 
@@ -23,9 +21,11 @@ from windrow_conformance.case import Case, Step
 from windrow_conformance.compare import difference
 from windrow_conformance.generated import AGGREGATES, SCHEMA, Atom, steps_of
 from windrow_conformance.policies import at_most_three, dominated
+from windrow_conformance.simulation import spaces
+from windrow_conformance.simulation.jobs import Stream, Windows
 
-SHARED = 64
-"""How many seeds share a stream, because asking the oracle takes as long as many lives."""
+SHARED = 128
+"""How many seeds share a stream and a setting, because asking the oracle takes as long as many lives."""
 
 WINDOWS: tuple[Window | list[Window], ...] = (
     wr.TimeWindow(10, 5),
@@ -48,20 +48,15 @@ LONG: tuple[Window | list[Window], ...] = (
     wr.DeltaWindow("d", 60, 4),
 )
 """Windows of many slices. With small pages, most of their slices are in the store."""
+APPROXIMATE: tuple[tuple[Window | list[Window], wr.Within | wr.AtMost], ...] = (
+    (wr.TimeWindow(60, 5), wr.Within(relative=0.2)),
+    (wr.CountWindow(30, 2), wr.Within(relative=0.1)),
+    (wr.CountWindow(30, 3), wr.AtMost(leaves=6)),
+    ([wr.TimeWindow(60, 5), wr.TimeWindow(40, 20)], wr.AtMost(leaves=8)),
+    (wr.TimeWindow(120, 10), wr.Within(rows=0.2)),
+)
+"""Windows whose slices are merged into buckets, as far as the error allows."""
 TOGETHER = (["n", "peak"], ["total", "last"], ["median", "low"], ["all", "mean"], ["some", "first"], ["top"])
-
-
-@dataclass(frozen=True)
-class Stream:
-    """A query, the steps of its stream, and what an uninterrupted run gives after each: windows, and rows that are late."""
-
-    query: wr.Query
-    steps: tuple[Step, ...]
-    windows: tuple[pa.Table, ...]
-    late: tuple[pa.Table, ...]
-    long: bool
-    wrong: str = ""
-    """Where the uninterrupted run differs from the oracle; empty if it does not."""
 
 
 def queries() -> Iterator[tuple[wr.Query, bool]]:
@@ -85,32 +80,46 @@ def queries() -> Iterator[tuple[wr.Query, bool]]:
                     ),
                     long,
                 )
+    for window, within in APPROXIMATE:
+        for lateness in (0, 20):
+            exact = {name: AGGREGATES[name] for name in ("n", "peak", "total")}
+            yield wr.Query("k", window=window, aggregates=exact, lateness=lateness, within=within), True
 
 
 QUERIES = tuple(queries())
 
 
-def stream_of(seed: int, compiled: bool, kept: tuple[int, ...] | None = None) -> Stream:
-    """The stream of a seed; with ``kept``, only those of its atoms."""
-    return _stream_of(seed // SHARED, compiled, kept)
+SPACES = 8
+"""One stream in so many is that of a space of pipelines."""
 
 
-def atoms_in(seed: int) -> int:
-    """How many atoms the stream of a seed has."""
-    return len(_drawn(seed // SHARED)[2])
+def stream_of(number: int, compiled: bool, kept: tuple[int, ...] | None = None) -> Stream:
+    """Stream ``number``; with ``kept``, only those of its atoms."""
+    if is_space(number):
+        return spaces.stream_of(number, kept)
+    query, atoms = _drawn(number)
+    chosen = atoms if kept is None else [atoms[place] for place in kept if place < len(atoms)]
+    return _stream(query, [*steps_of(chosen, SCHEMA), Step("end")], compiled)
+
+
+def is_space(number: int) -> bool:
+    """Whether a stream is that of a space of pipelines."""
+    return number % SPACES == SPACES - 1
+
+
+def atoms_in(number: int) -> tuple[int, int]:
+    """How many atoms a stream has, and how many steps they make."""
+    if is_space(number):
+        return spaces.atoms_in(number)
+    atoms = _drawn(number)[1]
+    return len(atoms), sum(1 for _ in steps_of(atoms, SCHEMA)) + 1
 
 
 @lru_cache(maxsize=4)
-def _stream_of(number: int, compiled: bool, kept: tuple[int, ...] | None) -> Stream:
-    query, long, atoms = _drawn(number)
-    chosen = atoms if kept is None else [atoms[number] for number in kept if number < len(atoms)]
-    return _stream(query, [*steps_of(chosen, SCHEMA), Step("end")], long, compiled)
-
-
-def _drawn(number: int) -> tuple[wr.Query, bool, list[Atom]]:
+def _drawn(number: int) -> tuple[wr.Query, list[Atom]]:
     random = Random(f"windrow stream {number}")
     query, long = random.choice(QUERIES)
-    return query, long, list(_atoms(random, long))
+    return query, list(_atoms(random, long))
 
 
 def _atoms(random: Random, long: bool) -> Iterator[Atom]:
@@ -141,21 +150,15 @@ def _row(random: Random, keys: Sequence[str | None], time: int) -> pa.Table:
     return pa.Table.from_pylist([row], schema=SCHEMA)
 
 
-def _stream(query: wr.Query, steps: list[Step], long: bool, compiled: bool) -> Stream:
+def _stream(query: wr.Query, steps: list[Step], compiled: bool) -> Stream:
     """The steps with what they give, by a run that nothing interrupts, held against the oracle."""
-    operator = wr.Operator.open(query, SCHEMA, MemoryPages(), compiled=compiled)
-    given = [(fed(operator, step), operator.late()) for step in steps]
+    job = Windows(query)
+    operator = job.open(MemoryPages(), compiled=compiled)
+    given = [job.feed(operator, step) for step in steps]
     windows, late = (tuple(tables) for tables in zip(*given, strict=True))
     case = Case("simulated", query, SCHEMA, tuple(steps)).expecting()
     everything = pa.concat_tables(late) if query.late == "side" else None
     answer = Answer(
         "simulated", "local", "stream", windows, stepped=True, late=everything, late_rows=operator.late_rows
     )
-    return Stream(query, tuple(steps), windows, late, long, str(difference(case, answer) or ""))
-
-
-def fed(operator: wr.Operator, step: Step) -> Any:
-    """The windows that a step gives."""
-    if step.kind == "rows":
-        return operator.process(step.value)
-    return operator.advance(step.value) if step.kind == "watermark" else operator.flush()
+    return Stream(tuple(steps), windows, late, str(difference(case, answer) or ""), job)

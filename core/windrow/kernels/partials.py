@@ -73,8 +73,23 @@ def slots(monoid: Monoid) -> dict[str, Any]:
     """The seam's functions for one monoid, plain Python, ready to be interpreted or compiled.
 
     A monoid that counts rows (``monoid.inner``) is counted here: its inner functions see the inner fields
-    only, and the last field is a number beside them.
+    only, and the last field is a number beside them. Whoever asks again for the same monoid gets the same functions, so
+    that their code need not be hashed again.
     """
+    known = _SEAMS.get(id(monoid))
+    if known is not None and known[0] is monoid:
+        return known[1]
+    if len(_SEAMS) >= MOST_SEAMS:
+        _SEAMS.clear()
+    _SEAMS[id(monoid)] = monoid, _seam(monoid)
+    return _SEAMS[id(monoid)][1]
+
+
+_SEAMS: dict[int, tuple[Monoid, dict[str, Any]]] = {}
+MOST_SEAMS = 256
+
+
+def _seam(monoid: Monoid) -> dict[str, Any]:
     inner = monoid.inner or monoid
     source = "\n\n".join(_whole_slots(monoid) + _combining(monoid) + _lowering(monoid))
     names: dict[str, Any] = {

@@ -47,15 +47,15 @@ def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = 
     :class:`CompileWarning`.
     """
     if not compiled:
-        interpreted = _instance(module, seam, f"{module.__name__}_interpreted")
-        return SimpleNamespace(**{name: _quiet(function) for name, function in interpreted.items()})
-    token = fingerprint(_module_token(module), *_code_of(seam))
+        own = _interpreted(module, seam)
+        return SimpleNamespace(**{name: _quiet(function) for name, function in own.items()})
+    token = _token(module, seam)
     lean = _compiled(module, seam, token, lean=bool(seam.get("LEAN", True)))
     aggregate = str(seam.get("AGGREGATE", "this kernel"))
 
     def others(name: str) -> Iterator[Any]:
         yield _compiled(module, seam, token, lean=False)[name]
-        yield _quiet(_instance(module, seam, f"{module.__name__}_interpreted")[name])
+        yield _quiet(_interpreted(module, seam)[name])
 
     warn = _Warning(aggregate)
     return SimpleNamespace(**{name: _Kernel(lean[name], others(name), warn) for name in lean})
@@ -70,7 +70,7 @@ def compiled_for(
     """
     if vars(numba.config).get("DISABLE_JIT"):
         return None
-    token = fingerprint(_module_token(module), *_code_of(seam))
+    token = _token(module, seam)
     types_ = tuple(map(numba.typeof, arguments))
     if (token, name, types_) not in _CHOSEN:
         _CHOSEN[token, name, types_] = _first_that_compiles(module, seam, token, name, types_)
@@ -92,6 +92,33 @@ def _first_that_compiles(
             continue
         return function
     return None
+
+
+def _token(module: ModuleType, seam: Mapping[str, Any]) -> str:
+    """A hash of all code of a kernel module that is specialised."""
+    return str(_once("token", module, seam, lambda: fingerprint(_module_token(module), *_code_of(seam))))
+
+
+def _interpreted(module: ModuleType, seam: Mapping[str, Any]) -> dict[str, Any]:
+    """The functions of a module as they are, with the seam bound."""
+    name = f"{module.__name__}_interpreted"
+    found: dict[str, Any] = _once("interpreted", module, seam, lambda: _instance(module, seam, name))
+    return found
+
+
+def _once(what: str, module: ModuleType, seam: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """What is made of a module and the same seam, made once: operators are opened again and again."""
+    place = what, module, id(seam) if seam else 0
+    if place in _MADE:
+        return _MADE[place][1]
+    if len(_MADE) >= MOST:
+        _MADE.clear()
+    _MADE[place] = seam, make()  # the seam is kept, so that no other gets its id
+    return _MADE[place][1]
+
+
+_MADE: dict[tuple[str, ModuleType, int], tuple[Mapping[str, Any], Any]] = {}
+MOST = 1024
 
 
 def _code_of(seam: Mapping[str, Any]) -> list[Any]:

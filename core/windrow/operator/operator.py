@@ -229,7 +229,7 @@ class Operator:
             return pa.table({})
         rows, self._side = self._side, []
         if not rows:
-            return self._parts.bound.schema.empty_table()
+            return self._parts.bound.no_rows
         return pa.concat_tables(rows, promote_options="permissive")
 
     @property

@@ -44,7 +44,7 @@ class Output:
         self.slides = np.array([getattr(window, "slide", 0) for _, window in bound.query.windows])
         windows = [window for _, window in bound.query.windows]
         self.calendar = windows[0].calendar if isinstance(windows[0], TimeWindow) else None
-        self.empty: pa.Table = bound.output_schema.empty_table()
+        self.empty = bound.no_windows
 
     def table(self, found: list[Due], emission: str) -> pa.Table:
         """The windows and their results, as the query's output."""

@@ -77,6 +77,16 @@ class BoundQuery:
         """Whether there are such columns."""
         return bool(self.computed)
 
+    @cached_property
+    def no_rows(self) -> pa.Table:
+        """A table of no rows."""
+        return self.schema.empty_table()
+
+    @cached_property
+    def no_windows(self) -> pa.Table:
+        """An output of no windows."""
+        return self.output_schema.empty_table()
+
     def with_computed(self, data: pa.Table) -> pa.Table:
         """Rows with the columns that aggregates read beside their own."""
         for name, column in self.computed.items():
