@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -228,6 +229,40 @@ def test_a_function_that_raises_names_aggregate_key_and_window() -> None:
             wr.aggregate(table, whole, workers=workers)
 
 
+@pytest.mark.parametrize(
+    ("window", "times", "bounds"),
+    [
+        (wr.TimeWindow("1h"), pa.timestamp("us"), "2026-03-29 00:00:00 to 2026-03-29 01:00:00"),
+        (
+            wr.TimeWindow("1h"),
+            pa.timestamp("s", "UTC"),
+            r"2026-03-29 00:00:00\+00:00 to 2026-03-29 01:00:00\+00:00",
+        ),
+        (
+            wr.TimeWindow("1d", zone="Europe/Stockholm"),  # the day on which summer time begins
+            pa.timestamp("us", "UTC"),
+            r"2026-03-29 00:00:00\+01:00 to 2026-03-30 00:00:00\+02:00",
+        ),
+        (wr.CountWindow(1), pa.timestamp("us"), "row 0 to row 1"),
+        (wr.DeltaWindow("y", 1.5, 1.5), pa.timestamp("us"), "1.5 to 3.0"),
+    ],
+    ids=lambda value: getattr(value, "label", None) or str(value),
+)
+def test_a_window_in_an_error_has_readable_bounds(window: Any, times: Any, bounds: str) -> None:
+    def far(y: Any) -> float:
+        return float(y[9])
+
+    start = pa.scalar(datetime(2026, 3, 29, tzinfo=UTC), pa.timestamp("us", "UTC")).value
+    rows = pa.table(
+        {"ts": pa.array([start, start + 1_000_000], pa.int64()).cast(pa.timestamp("us")).cast(times)}
+    )
+    rows = rows.append_column("y", pa.array([1.5, 3.0]))
+    whole = wr.Query(window=window, aggregates={"f": wr.Apply(far, "y")})
+    for workers in (1, 2):
+        with pytest.raises(errors.AggregateError, match=f"for the window from {bounds}: "):
+            wr.aggregate(rows, whole, workers=workers)
+
+
 def test_a_function_sees_no_row_of_another_window() -> None:
     def change(y: Any) -> float:
         return float(y[2] - y[0])
@@ -373,7 +408,16 @@ def test_slices_are_freed_by_compiled_code_whatever_the_results_are() -> None:
         apply = wr.Apply(lambda y: [y.min(), y.max()], "y", returns=returns)
         whole = apply.whole([pa.float64()], compiled=False)
         monoid = apply.dense([pa.float64()])
-        state = ExtentState("f", whole, ("y",), monoid, windows=1, compiled=True, workers=sharing.Workers())
+        state = ExtentState(
+            "f",
+            whole,
+            ("y",),
+            monoid,
+            windows=1,
+            compiled=True,
+            workers=sharing.Workers(),
+            shown=lambda *bounds: ("", ""),
+        )
         assert state.monoid.compiles, returns
 
 

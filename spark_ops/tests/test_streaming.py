@@ -12,7 +12,11 @@ from pyspark.sql import functions as F
 
 import windrow as wr
 from windrow.errors import EngineError, FingerprintMismatch, QueryError, StoreError, TimeColumnError
+from windrow.storage.pages import MemoryPages
+from windrow.storage.segments import Segments, header_in
 from windrow_spark import inspect_state, remaining, split_late, windowed
+from windrow_spark.checkpoints import check_header
+from windrow_spark.schemas import fit
 
 # Two files in order of time with a little disorder, an idle plug, nulls; one row comes far too late.
 FILES = """
@@ -232,6 +236,19 @@ def test_a_checkpoint_belongs_to_its_query(files: Files) -> None:
             files.run(refused, "own")
     with pytest.raises(StoreError, match="no state of a windrow stream"):
         inspect_state(files.folder / "nowhere")
+
+
+def test_the_header_of_a_large_state_is_checked_without_its_directory(files: Files) -> None:
+    query, other = (wr.Query("plug", window=TIME, aggregates={"n": wr.Count(at)}) for at in ("load", "id"))
+    own, store = MemoryPages(), MemoryPages()
+    wr.Operator.open(query, fit(query, files.rows()).schema, Segments(own)).commit()
+    pages = Segments(store)
+    for commit in range(40):
+        pages.commit({"header": header_in(own.held["header"]), f"{commit}.1.0": b"slices"}, [])
+    assert "block.0" in store.held
+    check_header(store.held["header"], fit(query, files.rows()))
+    with pytest.raises(FingerprintMismatch):
+        check_header(store.held["header"], fit(other, files.rows()))
 
 
 def test_a_checkpoint_of_another_stream_is_refused(files: Files) -> None:

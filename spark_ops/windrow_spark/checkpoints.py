@@ -84,7 +84,7 @@ def check_checkpoint(spark: Any, fitted: FittedQuery, checkpoint: str, buckets: 
     if buckets is not None and mark and mark[0].value.buckets != buckets:
         raise FingerprintMismatch.of_buckets(mark[0].value.buckets, buckets)
     if header:
-        _check_header(bytes(header[0].value.page), fitted)
+        check_header(bytes(header[0].value.page), fitted)
 
 
 def _of_another_stream(cause: PySparkException) -> bool:
@@ -93,11 +93,10 @@ def _of_another_stream(cause: PySparkException) -> bool:
     return isinstance(cause, IllegalArgumentException) or condition.startswith("STDS_INVALID_OPTION_VALUE")
 
 
-def _check_header(page: bytes, fitted: FittedQuery) -> None:
-    query = fitted.query
-    header = snapshot.read(
-        decompress(header_in(page)), query.fingerprint, query.described, holder="checkpoint"
-    )
+def check_header(page: bytes, fitted: FittedQuery) -> None:
+    """Refuse the header of a bucket that another query wrote, or that had other types of columns."""
+    query, found = fitted.query, decompress(header_in(page))
+    header = snapshot.read(found, query.fingerprint, query.described, holder="checkpoint")
     if "schema" not in header:
         return
     known = pa.ipc.read_schema(pa.py_buffer(header["schema"]))

@@ -68,9 +68,9 @@ class FunctionFailed(Exception):
 
 
 def failure(
-    name: str, function: str, key: Sequence[Any], bounds: tuple[Any, Any], cause: Exception
+    name: str, function: str, key: Sequence[Any], bounds: tuple[str, str], cause: Exception
 ) -> AggregateError:
-    """The error of an aggregate whose function raised an error for the window of a key."""
+    """The error of an aggregate whose function raised an error for the window of a key. ``bounds`` are for people."""
     of = f" of key {', '.join(map(repr, key))}" if key else ""
     return AggregateError(
         f"{name}: {function} raised {type(cause).__name__} for the window{of} from {bounds[0]} to {bounds[1]}: {cause}"

@@ -7,11 +7,12 @@ microseconds, and numbers that look like another unit are a warning. :func:`wind
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from operator import index
 from typing import Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from windrow.errors import QueryError
@@ -45,6 +46,26 @@ def ascending(times: NDArray[np.int64]) -> bool:
         if not (some[1:] >= some[:-1]).all():
             return False
     return True
+
+
+def shown_time(bound: pa.Scalar, zone: tzinfo | None = None) -> str:
+    """A bound of a window for a message. A timestamp is shown in ``zone``, other bounds as the numbers that they are.
+
+    >>> shown_time(pa.scalar(90_000_000, pa.timestamp("us"))), shown_time(pa.scalar(90))
+    ('1970-01-01 00:01:30', '90')
+    >>> from datetime import timezone
+    >>> shown_time(pa.scalar(90_000_000, pa.timestamp("us", "UTC")), timezone(timedelta(hours=1)))
+    '1970-01-01 01:01:30+01:00'
+    """
+    if not pa.types.is_timestamp(bound.type):
+        return str(bound.as_py())
+    try:
+        time = bound.as_py()
+        return str(
+            time if zone is None else (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(zone)
+        )
+    except (ValueError, OverflowError):  # no year between 1 and 9999
+        return f"{bound.value} microseconds"
 
 
 def instant(time: int | datetime | np.datetime64) -> int:

@@ -190,7 +190,14 @@ def _state(bound: BoundQuery, name: str, slicer: Slicer, how: How, *, sliding: b
     if whole is None:
         return AggregateState(name, monoid, columns, slicer.windows, how.compiled)
     return ExtentState(
-        name, whole, columns, monoid, windows=slicer.windows, compiled=how.compiled, workers=how.workers
+        name,
+        whole,
+        columns,
+        monoid,
+        windows=slicer.windows,
+        compiled=how.compiled,
+        workers=how.workers,
+        shown=bound.shown_bounds,
     )
 
 

@@ -12,7 +12,7 @@ windows. The operator is the emitter, which owns the rows and hands out windows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from windrow.aggregates.whole import Extents, FunctionFailed, WholeWindow, failu
 from windrow.columns import arrow
 from windrow.errors import AggregateError
 from windrow.kernels.slices.layout import NONE, DueWindows, Results, RowOrder, Slices
-from windrow.operator.keys import Keys
 from windrow.operator.partials import AggregateState
 from windrow.operator.plan import Ints
 from windrow.operator.row_store import RowStore
@@ -49,9 +48,10 @@ class ExtentState(AggregateState):
         windows: int,
         compiled: bool,
         workers: ComputesWindows,
+        shown: Callable[[Any, Any], tuple[str, str]],
     ) -> None:
         super().__init__(name, _extent(monoid), columns, windows, compiled)
-        self.whole, self.workers = whole, workers
+        self.whole, self.workers, self.shown = whole, workers, shown
         dtypes = [arrow.physical_dtype(type_) for type_ in whole.stored]
         self.rows = RowStore(dtypes, compiled=compiled)
 
@@ -92,7 +92,7 @@ class ExtentState(AggregateState):
             self.workers.compute(self.whole, windows, results)
         except FunctionFailed as failed:
             window = int(np.arange(count)[order][failed.window])
-            raise self._failed(table.keys, due, window, failed.cause) from failed.cause
+            raise self._failed(table, due, window, failed.cause) from failed.cause
         if isinstance(order, slice):
             return results
         placed = Results(np.empty_like(results.out), np.empty_like(results.ok))
@@ -136,9 +136,10 @@ class ExtentState(AggregateState):
         needed: Ints = np.where(first != NONE, np.minimum(self.partials.parts[0][first], end), end)
         return needed
 
-    def _failed(self, keys: Keys, due: DueWindows, window: int, cause: Exception) -> AggregateError:
-        (key,) = keys.plain(due.key[window : window + 1])
-        return failure(self.name, self.monoid.name, key, (due.start[window], due.end[window]), cause)
+    def _failed(self, table: SliceTable, due: DueWindows, window: int, cause: Exception) -> AggregateError:
+        (key,) = table.keys.plain(due.key[window : window + 1])
+        start, end = (table.slicer.time_at(each[window].item()) for each in (due.start, due.end))
+        return failure(self.name, self.monoid.name, key, self.shown(start, end), cause)
 
 
 def _extent(of: Monoid) -> Monoid:

@@ -104,8 +104,9 @@ class WindowWorker:
         except FunctionFailed as failed:
             row = windows.slice(failed.window, 1)
             key = tuple(row.column(key)[0].as_py() for key in self.bound.query.by)
-            start, end = (row.column(bound)[0].as_py() for bound in ("window_start", "window_end"))
-            raise failure(name, monoid.name, key, (start, end), failed.cause) from failed.cause
+            start, end = (arrow.to_numpy(row.column(each))[0][0] for each in ("window_start", "window_end"))
+            bounds = self.bound.shown_bounds(start, end)
+            raise failure(name, monoid.name, key, bounds, failed.cause) from failed.cause
         return arrow.from_numpy(out, ok, monoid.output)
 
 

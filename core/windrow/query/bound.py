@@ -28,6 +28,7 @@ from windrow.approximate.bucket import Bucket, bucket_of
 from windrow.approximate.promise import check_promise
 from windrow.columns import arrow
 from windrow.columns.text import plain_schema
+from windrow.columns.times import shown_time
 from windrow.columns.words import can_be_key
 from windrow.durations import LONGEST
 from windrow.errors import (
@@ -40,7 +41,7 @@ from windrow.errors import (
 from windrow.expressions.sql import quoted
 from windrow.query.inputs import Computed, Inputs, resolve
 from windrow.windows import CountWindow, DeltaWindow, TimeWindow
-from windrow.windows.calendar import Calendar
+from windrow.windows.calendar import Calendar, zone_named
 
 if TYPE_CHECKING:
     from windrow.algorithms import Algorithm
@@ -196,6 +197,15 @@ class BoundQuery:
         if pa.types.is_timestamp(self.bound_type):
             return pa.array(values, pa.int64()).cast(self.bound_type)
         return pa.array(values, self.bound_type)
+
+    def shown_bounds(self, start: Any, end: Any) -> tuple[str, str]:
+        """Start and end of a window for a message: times as people write them, in the zone of the windows if they have one."""
+        bounds = pa.array(np.array([start, end])).view(self.bound_type)
+        if isinstance(self.query.window, CountWindow):
+            return f"row {start}", f"row {end}"
+        zone = None if self.calendar is None else zone_named(self.calendar.zone)
+        first, second = (shown_time(bound, zone) for bound in bounds)
+        return first, second
 
     def sort(self, table: pa.Table) -> pa.Table:
         """The table in the order of every result: end, keys (null, values, NaN), start, label. Equal rows keep their order."""
