@@ -244,7 +244,7 @@ def test_a_function_that_raises_names_aggregate_key_and_window() -> None:
             r"2026-03-29 00:00:00\+01:00 to 2026-03-30 00:00:00\+02:00",
         ),
         (wr.CountWindow(1), pa.timestamp("us"), "row 0 to row 1"),
-        (wr.DeltaWindow("y", 1.5, 1.5), pa.timestamp("us"), "1.5 to 3.0"),
+        (wr.DeltaWindow("y", 4.0, 1.5), pa.timestamp("us"), "-0.5 to 3.5"),
     ],
     ids=lambda value: getattr(value, "label", None) or str(value),
 )
@@ -256,7 +256,7 @@ def test_a_window_in_an_error_has_readable_bounds(window: Any, times: Any, bound
     rows = pa.table(
         {"ts": pa.array([start, start + 1_000_000], pa.int64()).cast(pa.timestamp("us")).cast(times)}
     )
-    rows = rows.append_column("y", pa.array([1.5, 3.0]))
+    rows = rows.append_column("y", pa.array([1.5, 3.5]))
     whole = wr.Query(window=window, aggregates={"f": wr.Apply(far, "y")})
     for workers in (1, 2):
         with pytest.raises(errors.AggregateError, match=f"for the window from {bounds}: "):

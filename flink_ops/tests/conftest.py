@@ -24,7 +24,7 @@ def flink(request: pytest.FixtureRequest) -> StreamExecutionEnvironment:
 
 @pytest.fixture
 def collected() -> Callable[[Mapping[str, DataStream]], dict[str, list[Any]]]:
-    """Runs one job for several streams (starting a job is the dear part); the rows of each, as lists."""
+    """Runs one job for several streams (starting a job takes most of the time); the rows of each, as lists."""
 
     def run(streams: Mapping[str, DataStream]) -> dict[str, list[Any]]:
         named = [
