@@ -123,7 +123,7 @@ def _drawn(file: Path, shows: str) -> str:
     widest = (
         1.5 * float(points[1]) if points else 900
     )  # text of 8 points is then as large as that of the page
-    return f'<figure class="drawn" style="max-width: {widest:.0f}px">{svg}</figure>'
+    return f'<figure class="drawn" style="max-width: {widest:.0f}px; --least: {0.95 * widest / 1.5:.0f}px">{svg}</figure>'
 
 
 def _break_even(file: Path) -> str:

@@ -22,6 +22,7 @@ from windrow.windows.base import KINDS
 DOCS = Path(__file__).parent
 PAGES = ("aggregates.md", "algorithms.md", "windows.md")
 CARD = ("Order", "Operator", "Combines", "Space")
+PROPERTIES = ("commutative", "invertible", "selective")
 ADAPTERS = ("FromBeam", "FromFlink", "ProductOf")  # made by functions, of other aggregates
 OF_ROWS = ("Apply", "LevenbergMarquardt", "Skyline", "Slider")  # functions of all rows of a window
 
@@ -50,9 +51,7 @@ def aggregates() -> str:
         "result",
         "regrouping",
         "partial",
-        "commutative",
-        "invertible",
-        "selective",
+        "properties",
     ]
     return _table(
         heads,
@@ -84,9 +83,7 @@ def _aggregate(kind: type[Aggregate]) -> list[str]:
             lambda monoid: f"{monoid.tolerance:.0e}".replace("e-0", "e-") if monoid.tolerance else "same bits"
         ),
         either(lambda monoid: f"{monoid.width:,} B" if monoid.typed else "objects"),
-        either(lambda monoid: "yes" if monoid.commutative else ""),
-        either(lambda monoid: "yes" if monoid.invertible else ""),
-        either(lambda monoid: "yes" if monoid.selective else ""),
+        either(lambda monoid: ", ".join(name for name in PROPERTIES if getattr(monoid, name))),
     ]
 
 

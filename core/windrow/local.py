@@ -44,17 +44,23 @@ def aggregate(
 def aggregate(
     data: Any, query: Query, *, workers: int = 1, idle: Idle | Duration | None = None, to: Frame = "arrow"
 ) -> Any:
-    """All windows of finite data: anything Arrow-exportable (pyarrow, Polars, DuckDB), pandas, a Polars LazyFrame, a pyarrow
-    Dataset, a dict of columns, or a list of dicts.
+    """All windows of finite data.
 
-    The result is a pyarrow.Table, or what ``to`` names: "pandas", "polars", "duckdb", or "same" for the library of the data.
+    data
+        Anything that can be exported as Arrow (pyarrow, Polars, DuckDB), a pandas frame, a Polars LazyFrame, a pyarrow
+        Dataset, a dict of columns, or a list of dicts. Batches may have their columns in any order.
+    workers
+        How many threads or processes compute functions of whole windows, such as :class:`~windrow.Apply`.
+    idle
+        Accepted as everywhere, without effect here: finite data has one watermark, at its end.
+    to
+        The type of the result: ``"arrow"``, ``"pandas"``, ``"polars"``, ``"duckdb"``, or ``"same"`` for the library that
+        the data came from.
 
-    A stream is read batch by batch; only slices are kept, so memory follows the number of slices, not of
+    A stream of batches is read batch by batch. Only slices are kept, so memory grows with the number of slices, not of
     rows. Rows may be in any order, and no row is late. Where order matters (all windows but time windows, and
-    aggregates such as ``First``), rows wait until the data ends: use :func:`stream` for more than memory holds.
-    A result that cannot fit memory is refused. Of a list of batches, the columns may be in any order.
-    ``workers`` is how many threads or processes compute functions of whole windows, such as :class:`~windrow.Apply`.
-    ``idle`` is taken as everywhere, and freezes nothing here: finite data has one watermark, at its end.
+    aggregates such as ``First``), rows wait until the data ends: use :func:`stream` for more than fits into memory.
+    A result that cannot fit into memory is refused.
 
     >>> import windrow as wr
     >>> query = wr.Query(window=wr.TimeWindow("10us", "5us"), aggregates={"peak": wr.Max("load")})
@@ -85,13 +91,21 @@ def stream(
     workers: int = 1,
     idle: Idle | Duration | None = None,
 ) -> Iterator[pa.Table]:
-    """Windows of a stream of batches, as they become final; memory follows the open windows only.
+    """The windows of a stream of batches, as they become final. Memory grows with the open windows only.
 
-    The watermark is the latest time seen less ``delay``: how far out of order rows may be. A row behind it
-    is late, and goes where the query says. If that is ``late="side"``, give a function that is called with each table
-    of late rows, or a list that they are appended to. The columns of a batch may be in another order than those of
-    the first one. ``workers`` is how many threads or processes compute functions of whole windows. ``idle`` is for how
-    long a key has to be silent until its windows are frozen: see :class:`~windrow.Idle`.
+    data
+        An iterable of batches, of any type that :func:`aggregate` takes. Later batches may have their columns in another
+        order than the first one.
+    delay
+        How far out of order rows may be. The watermark is the latest time seen less the delay. A row behind it is late,
+        and goes where the query says.
+    late
+        For a query with ``late="side"``: a function that is called with each table of late rows, or a list that they are
+        appended to.
+    workers
+        How many threads or processes compute functions of whole windows.
+    idle
+        How long a key has to be silent until its windows are frozen: see :class:`~windrow.Idle`.
 
     >>> import windrow as wr
     >>> query = wr.Query(window=wr.TimeWindow("10us"), aggregates={"n": wr.Count()}, late="side")

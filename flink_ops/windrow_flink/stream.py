@@ -42,20 +42,28 @@ def windowed(
 ) -> DataStream:
     """The windows of a stream of rows or tuples, as a stream of rows: keys, ``window_start``, ``window_end``, aggregates.
 
-    The columns are the stream's named fields (``f0``, ``f1``, … of a tuple); for a stream without types, give
-    its ``schema``. The stream must carry watermarks; with ``disorder`` they are made here, from the query's
-    time column, that far behind the latest row. A stream that ends is finished by its end. Rows that come too
-    late (``late="side"``) are at :func:`late_rows`.
+    stream
+        A stream of rows or tuples. Its named fields are the columns (``f0``, ``f1``, … of a tuple).
+    schema
+        The columns of a stream without types.
+    disorder
+        How far out of order rows may be. Watermarks are then made here, from the query's time column, that far behind the
+        latest row. Without it, the stream must carry watermarks.
+    buckets
+        The number of groups of keys, and so the largest parallelism. It may not change between a savepoint and its
+        resumption.
+    ttl
+        Free the state of a group that has been idle for so long. It may not change between a savepoint and its resumption.
+    gather
+        With ``True``, the JVM gathers rows until the next watermark, and they cross into Python together; with ``False``,
+        one by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and texts. No window
+        comes later because of it. A job has to resume in the same way.
+    idle
+        How long a key has to be silent until its windows are frozen: see :class:`windrow.Idle`. It may change.
+    uid
+        Names the operator in savepoints. It must be different for each operator of a job.
 
-    With ``gather``, the JVM gathers rows until the next watermark, and they cross into Python together; without it, one
-    by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and texts. No window comes
-    later because of it.
-
-    ``buckets`` is the number of groups of keys, and so the largest parallelism. ``ttl`` frees the state of a group that
-    has been idle for so long. Neither may change between a savepoint and its resumption, and rows have to cross in the
-    same way. ``idle`` is for how long a key has to be silent until its windows are frozen: see :class:`windrow.Idle`. It may
-    change. ``uid`` must be different for each operator of a job.
-
+    A stream that ends is finished by its end. Rows that come too late (``late="side"``) are at :func:`late_rows`.
     Times come out as ``Types.SQL_TIMESTAMP()`` (in UTC), or as whole microseconds if they came in as such.
     """
     return windows_of(

@@ -36,29 +36,37 @@ def windowed(
 ) -> Any:
     """The windows of a batch or streaming DataFrame, as a DataFrame: keys…, window_start, window_end, aggregates….
 
-    ``push_down``: let Spark compute slices in the JVM, so that only their partials go to Python, or whole windows, so that nothing does.
-    "auto" does so in a batch, for time windows, if every aggregate has an SQL form that is as exact as ours, and if that is
-    likely to be faster; a small job looks at the first rows, and :func:`explain` tells what was chosen. ``True`` does not look,
-    and also accepts Spark's rounding of floating-point sums. A stream pushes down only with ``True``: Spark then drops late
-    rows by its own rule, when their slice is finished. ``pushdown`` is another spelling of ``push_down``.
+    frame
+        A batch or streaming DataFrame. A stream needs ``withWatermark`` on the time column.
+    push_down
+        Let Spark compute slices in the JVM, so that only their partials go to Python, or whole windows, so that nothing
+        does. ``"auto"`` does so in a batch, for time windows, if every aggregate has an SQL form that is as exact as ours,
+        and if that is likely to be faster. A small job looks at the first rows, and :func:`explain` tells what was chosen.
+        ``True`` does not look, and also accepts Spark's rounding of floating-point sums. A stream pushes down only with
+        ``True``: Spark then drops late rows by its own rule, when their slice is finished.
+    pushdown
+        Another spelling of ``push_down``.
+    parallel
+        Batch, not for delta and policy windows: cut keys into ranges that different tasks compute. A number is how many
+        ranges. ``"auto"`` does so if the query has no key, or if rows go to Python and one key has more of them than a
+        core's share.
+    buckets
+        Streaming: into how many groups keys are hashed. A checkpoint is bound to this number.
+    workers
+        Streaming, functions of whole windows such as ``Apply``: the stateful tasks only find the windows, and this many
+        other tasks compute them, also those of a single key. It may change when a stream is started again.
+    output_mode
+        Streaming: the mode that ``writeStream`` will have. Any other than ``"append"`` is refused here.
+    checkpoint
+        Streaming: the ``checkpointLocation`` that ``writeStream`` will have. If its state was written by another query, from
+        columns of other types, or with another number of buckets, that is an error here. Without this argument, the first
+        micro-batch fails.
+    idle
+        Streaming: how long a key has to be silent until its windows are frozen; see :class:`windrow.Idle`.
 
-    ``parallel`` (batch; not for delta and policy windows): cut keys into ranges that different tasks compute. A number is how
-    many ranges. The time of each key is cut for time windows; for others, keys with more than such a share of all rows are
-    cut. "auto" does so if the query has no key, or if rows go to Python and one key has more of them than a core's share. To
-    find such a key, a small job looks at some rows; only if one stands out there, another job counts all rows. Windows other
-    than time windows need a further job, which counts the rows of that key by time.
-
-    ``buckets`` (streaming): into how many groups keys are hashed. A checkpoint is bound to this number.
-
-    ``workers`` (streaming, functions of whole windows such as ``Apply``): the stateful tasks only find the windows, and so
-    many other tasks compute them, also those of a single key. It may change when a stream is started again.
-
-    ``checkpoint`` (streaming): the ``checkpointLocation`` that ``writeStream`` will have. If its state was written by another query,
-    from columns of other types, or with another number of buckets, that is an error here. Without it, the first micro-batch fails.
-
-    ``idle`` (streaming): for how long a key has to be silent until its windows are frozen; see :class:`windrow.Idle`.
-
-    ``output_mode`` (streaming): the mode that ``writeStream`` will have. Any other than "append" is refused here.
+    With ``parallel``, the time of each key is cut for time windows. For others, keys with more than a range's share of all
+    rows are cut. To find such a key, a small job looks at some rows. Only if one stands out there, another job counts all
+    rows. Windows other than time windows need a further job, which counts the rows of that key by time.
 
     >>> windowed(spark.table("loads"), query)                                       # doctest: +SKIP
     """

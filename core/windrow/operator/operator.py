@@ -107,10 +107,20 @@ class Operator:
     returns does not depend on how rows are cut into batches. :meth:`flush` says that the stream has ended.
     :meth:`snapshot` is the whole state as bytes.
 
-    ``compiled=False`` runs the same code interpreted. ``schema`` is that of the data, if it is known before
-    the first row. ``threads`` is how many threads share the work, or the pool that many operators share. ``workers`` is
-    how many threads or processes compute functions of whole windows, such as :class:`~windrow.Apply`. ``idle`` is for how
-    long a key has to be silent, in event time, until its windows are frozen: a duration or an :class:`~windrow.Idle`.
+    query
+        What to compute.
+    schema
+        The schema of the data, if it is known before the first row.
+    compiled
+        ``False`` runs the same code interpreted.
+    threads
+        How many threads share the work, or a pool that many operators share.
+    workers
+        How many threads or processes compute functions of whole windows, such as :class:`~windrow.Apply`.
+    idle
+        How long a key has to be silent, in event time, until its windows are frozen: a duration or an :class:`~windrow.Idle`.
+    pages
+        The store that holds the state. State that it already has is loaded.
 
     One thread at a time may call it. A call that fails half-way, because an aggregate raised or a result does not
     fit, leaves an operator that refuses every further call: restore it from its last snapshot or store.

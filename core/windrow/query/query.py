@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
@@ -43,6 +43,7 @@ from windrow.query.bound import BoundQuery
 from windrow.query.documents import arguments, check_names, from_text, reading
 from windrow.query.drawing import Drawing, draw, html_table, query_lines, text_table
 from windrow.query.fingerprint import Fingerprint, fingerprint_of, type_name
+from windrow.query.named import Named
 from windrow.windows import (
     CountWindow,
     DeltaWindow,
@@ -60,58 +61,45 @@ __all__ = ["BoundQuery", "Late", "Named", "Query"]
 
 Late: TypeAlias = Literal["drop", "side", "update"]
 RESERVED = ("window", "window_start", "window_end", "emission")
-T = TypeVar("T")
-
-
-class Named(Mapping[str, T], Generic[T]):
-    """A mapping that does not change and whose order counts; it can be compared, hashed and pickled."""
-
-    def __init__(self, items: Iterable[tuple[str, T]]) -> None:
-        self._items = tuple(items)
-
-    def __getitem__(self, name: str) -> T:
-        for known, value in self._items:
-            if known == name:
-                return value
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Named) and self._items == other._items
-
-    def __hash__(self) -> int:
-        return hash(self._items)
-
-    def __repr__(self) -> str:
-        return "{" + ", ".join(f"{name!r}: {value!r}" for name, value in self._items) + "}"
 
 
 @dataclass(frozen=True, init=False)
 class Query:
-    """One sliding-window aggregation.
+    """What to compute: keys, event time, windows and aggregates. A query holds no data, and every engine takes the same one.
 
-    ``by`` names the key columns and ``time`` the column of event times: timestamps, or numbers since 1970 in the
-    ``time_unit`` "s", "ms", "us" or "ns"; then the windows' bounds are timestamps in UTC. Integers without a unit are
-    microseconds, and so are the bounds. ``window`` is one window; a list of
-    time windows, or a dict of them by label, computes several at once and adds the column ``window``.
-    ``lateness`` is how far behind the watermark a row may be; an older one is dropped (``late="drop"``) or
-    handed back (``"side"``). With ``late="update"`` windows do not wait for the lateness: they are emitted when the
-    watermark reaches their end, and again when a late row corrects them. If a late row moves windows, the old ones
-    are withdrawn. ``early`` asks for results of unfinished windows whenever the watermark passes a multiple of it.
-    With ``forget_after``, a key of a count, slide-by-tuple, slide-by-time, delta or policy window that had no row for
-    longer starts anew with its next row; without it, the state of a key that came once stays.
-    ``algorithm`` is "auto" or a name. With ``within``, a :class:`~windrow.Within` or :class:`~windrow.AtMost`, results may be
-    approximate, and each has its error beside it.
+    by
+        The key column, or several. Without one, all rows have the same windows.
+    time
+        The column of event times: timestamps, or numbers since 1970.
+    window
+        One window. A list of time windows, or a dict of them by label, computes several at once, and adds the column
+        ``window`` to the result.
+    aggregates
+        The columns of the result: a name for each aggregate, such as ``{"peak": wr.Max("load")}``.
+    lateness
+        How far behind the watermark a row may be without being late.
+    late
+        What happens to a late row: ``"drop"``; ``"side"`` hands it back; ``"update"`` emits windows when the watermark
+        reaches their end, without waiting for the lateness, and again when a late row corrects them. If the row moves
+        windows, the old ones are withdrawn.
+    algorithm
+        ``"auto"``, or the name of one in :mod:`windrow.algorithms`.
+    early
+        Emit unfinished windows too, whenever the watermark passes a multiple of this.
+    forget_after
+        Start anew with the next row of a key that was silent for longer: for count, slide-by-tuple, slide-by-time, delta
+        and policy windows. Without it, the state of a key stays.
+    time_unit
+        The unit of times that are numbers: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. The bounds of windows are then
+        timestamps in UTC. Integers without a unit are microseconds, and so are the bounds.
+    within
+        A :class:`~windrow.Within` or :class:`~windrow.AtMost`: results may be approximate, and each has its error beside it.
 
     >>> import windrow as wr
-    >>> Query(window=wr.TimeWindow("1h"), aggregates={"window_end": wr.Count()})
-    Traceback (most recent call last):
-    windrow.errors.QueryError: output name 'window_end' (aggregate) is taken by windrow; choose another
+    >>> query = Query("plug", window=wr.TimeWindow("1h", "1m"), aggregates={"peak": wr.Max("load"), "n": wr.Count()})
+    >>> rows = [{"plug": "desk", "ts": 90_000_000, "load": 3.5}, {"plug": "desk", "ts": 95_000_000, "load": 2.0}]
+    >>> wr.aggregate(rows, query).slice(0, 1).to_pylist()
+    [{'plug': 'desk', 'window_start': -3480000000, 'window_end': 120000000, 'peak': 3.5, 'n': 2}]
     """
 
     by: tuple[str, ...]

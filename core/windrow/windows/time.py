@@ -27,14 +27,20 @@ Times = TypeVar("Times", int, NDArray[np.int64])
 class TimeWindow(Window):
     """Window k covers the times [k·slide + offset, k·slide + offset + range), for every integer k.
 
-    Windows are aligned to the epoch plus ``offset``. k is negative before it. ``slide=None`` is a tumbling
-    window. A slide longer than the range leaves gaps. Rows in a gap belong to no window. The range need not be
-    a multiple of the slide. Equation (2), and equations (5) and (6) for times instead of positions.
+    range
+        The length of a window.
+    slide
+        The distance between the starts of two windows; by default the range, which makes windows tumble. A slide longer
+        than the range leaves gaps, and rows in a gap belong to no window. The range need not be a multiple of the slide.
+    offset
+        Windows are aligned to the epoch plus this. k is negative before it.
+    zone
+        A time zone, such as ``"Europe/Stockholm"``. Windows are then days, weeks, months, quarters or years of its
+        calendar, with summer time: ``"1d"``, ``"2w"``, ``"1mo"``, ``"1q"``, ``"1y"``.
 
-    With a ``zone``, windows are days, weeks, months, quarters or years of its calendar, with summer time: text such as
-    "1d", "2w", "1mo", "1q", "1y". A day begins at midnight there plus ``offset``, and a week on Monday. If clocks skip
-    midnight, the day begins when they skip it; if they show it twice, the first time. Times without a zone are in UTC.
-    Months, quarters and years without a ``zone`` are those of UTC.
+    A day of a zone begins at midnight there plus ``offset``, and a week on Monday. If clocks skip midnight, the day
+    begins when they skip it; if they show it twice, the first time. Times without a zone are in UTC. Months, quarters and
+    years without a ``zone`` are those of UTC. Equation (2), and equations (5) and (6) for times instead of positions.
 
     ::
 
