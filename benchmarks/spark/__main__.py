@@ -10,7 +10,8 @@ import argparse
 import csv
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
 
@@ -57,8 +58,13 @@ def _batch(folder: Path, options: argparse.Namespace) -> None:
 
 def _break_even(folder: Path, options: argparse.Namespace) -> None:
     spark = session(folder)
-    break_even.write(break_even.cells(spark, options.rows // 5, ROUNDS), options.out)
+    found = []
+    for cell in break_even.cells(spark, options.rows // 5, ROUNDS):
+        found.append(cell)
+        break_even.write(found, options.out)
     spark.stop()
+    with _plotted():
+        plots.draw([asdict(cell) for cell in found], options.out / "break-even.svg")
 
 
 def _streaming(folder: Path, options: argparse.Namespace) -> None:
@@ -80,8 +86,14 @@ def _latency(folder: Path, options: argparse.Namespace) -> None:
         print(f"    {each}", file=sys.stderr, flush=True)
         found.append(each)
         latency.write(found, options.out)
-    try:
+    with _plotted():
         plots.draw_latency([asdict(each) for each in found], options.out / "latency.svg")
+
+
+@contextmanager
+def _plotted() -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as missing:
         print(f"no plot without {missing.name}: python -m benchmarks.redraw draws it later", file=sys.stderr)
 

@@ -71,10 +71,12 @@ def inspect_state(checkpoint: str | os.PathLike[str], query: Query | None = None
 def check_checkpoint(spark: Any, fitted: FittedQuery, checkpoint: str, buckets: int | None = None) -> None:
     """Refuse a query, types of columns, or a number of buckets, that the state in a checkpoint was not written with.
 
-    Reads the header of one bucket with two small jobs. A checkpoint without state, or that is not there, fits every query.
+    Reads the header of one bucket with a small job, and its number of buckets, if that matters, with another one. A checkpoint without
+    state, or that is not there, fits every query.
     """
     try:
-        header, mark = (_state(name, checkpoint, spark).limit(1).collect() for name in (HEADER_STATE, MARK))
+        header = _state(HEADER_STATE, checkpoint, spark).limit(1).collect()
+        mark = [] if buckets is None else _state(MARK, checkpoint, spark).limit(1).collect()
     except PySparkException as cause:
         if _of_another_stream(cause):
             raise StoreError(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -32,14 +33,22 @@ ENGINE = "Spark"
 def run(readings: Readings, output: Path, tell: Tell) -> Ran:
     """Stream the readings through both queries at once, write their windows, and time Spark alone on a sample."""
     began = perf_counter()
+    first: list[float] = []
+
+    def told(beat: Beat) -> None:
+        if beat.windows and not first:
+            first.append(perf_counter())
+        tell(beat)
+
     with local_session("windrow demo", output / "work") as spark:
         started = perf_counter()
         tell(Beat("", 0, 0, started - began, "started"))
         with _partitions(spark, PARTITIONS):
-            _stream(spark, readings, output, tell)
+            _stream(spark, readings, output, told)
         finished = perf_counter()
         peer = _peer(spark, readings)
-    return Ran(f"{ENGINE} {pyspark.__version__}", started - began, finished - started, peer)
+    engine = f"{ENGINE} {pyspark.__version__}"
+    return Ran(engine, started - began, finished - started, peer, first=first[0] - started if first else None)
 
 
 @contextmanager
@@ -62,18 +71,22 @@ def _stream(spark: Any, readings: Readings, output: Path, tell: Tell) -> None:
         rows = _rows(spark, readings)
         running = {name: _start(rows, name, output) for name in QUERIES}
         names |= {str(each.id): name for name, each in running.items()}
-        for each in running.values():
-            each.awaitTermination()
-        for name, query in QUERIES.items():
-            started = perf_counter()
-            rest = remaining(rows, query, str(_checkpoint(output, name)))
-            rest.write.mode("overwrite").parquet(str(output / name / "part=last"))
-            count = spark.read.parquet(str(output / name / "part=last")).count()
-            tell(Beat(name, 0, count, perf_counter() - started, "the last windows"))
+        with ThreadPoolExecutor(len(running)) as pool:
+            list(pool.map(lambda name: _finish(rows, name, running[name], output, tell), running))
     except StreamingQueryException as error:
         raise EngineError(f"Spark's stream has stopped: {str(error).splitlines()[0]}") from error
     finally:
         spark.streams.removeListener(listener)
+
+
+def _finish(rows: Any, name: str, running: Any, output: Path, tell: Tell) -> None:
+    """Wait until a query has read all files, then write the windows that are still open."""
+    running.awaitTermination()
+    started, counted = perf_counter(), Observation()
+    rest = remaining(rows, QUERIES[name], str(_checkpoint(output, name)))
+    rest = rest.observe(counted, F.count("*").alias("windows"))
+    rest.write.mode("overwrite").parquet(str(output / name / "part=last"))
+    tell(Beat(name, 0, counted.get["windows"], perf_counter() - started, "the last windows"))
 
 
 def _rows(spark: Any, readings: Readings) -> Any:

@@ -103,13 +103,16 @@ class Peer:
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of a run. ``starting`` is the engine's start-up; ``seconds`` is the time from the first row to the last window."""
+    """The result of a run. ``starting`` is the engine's start-up; ``seconds`` is the time from the first row to the last window, and
+    ``first`` that to the first windows, if the engine tells.
+    """
 
     engine: str
     starting: float
     seconds: float
     peer: Peer | None = None
     beats: tuple[Beat, ...] = field(default=())
+    first: float | None = None
 
 
 Tell = Callable[[Beat], None]

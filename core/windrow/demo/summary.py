@@ -77,7 +77,8 @@ def tell(console: Console, summary: Summary, findings: Findings, page: Path) -> 
         f"[bold]{summary.readings.loads:,}[/] of {summary.readings.rows:,} readings are loads; each load entered both queries. They became "
         f"[bold]{summary.windows:,}[/] windows of an hour, one every second, in {ran.seconds:.1f} s on {escape(ran.engine)}: "
         f"[bold]{summary.rate:,.0f} rows/s[/]"
-        + (f" (start-up before that: {ran.starting:.1f} s)." if ran.starting >= 0.05 else "."),
+        + (f" (start-up before that: {ran.starting:.1f} s)." if ran.starting >= 0.05 else ".")
+        + ("" if ran.first is None else f" The first windows came after {ran.first:.1f} s."),
     ]
     if ran.peer is not None:
         peer = ran.peer
