@@ -68,7 +68,8 @@ MANY = [wr.TimeWindow("10s", "1s"), wr.TimeWindow("7s", "3s", "500ms"), wr.TimeW
 @pytest.mark.parametrize(
     ("query", "options"),
     [
-        (wr.Query("plug", window=MANY[0], aggregates=EXACT), {}),  # pushed down
+        (wr.Query("plug", window=MANY[0], aggregates=EXACT), {}),  # Spark alone: there are few rows
+        (wr.Query("plug", window=MANY[0], aggregates=EXACT), {"push_down": True}),  # slices
         (wr.Query("plug", window=MANY[1], aggregates=EXACT | ROUNDED), {"push_down": True}),
         (wr.Query("plug", window=wr.TimeWindow("3s", offset="500ms"), aggregates=EXACT | {"low": wr.Min("load")}), {}),  # total sums
         (wr.Query("plug", "id", window=wr.TimeWindow(7), aggregates=ALONE), {}),  # Spark alone

@@ -76,7 +76,8 @@ def plan_of(frame: Any, fitted: FittedQuery) -> BatchPlan:
             "rows", "no first row tells how large the values are, which exact sums in SQL need", {}
         )
     rows = seen.rows if seen.complete else rows_of(frame)
-    if copies is not None and _cheap(copies, seen, rows, cores(frame.sparkSession)):
+    tasks = 1 if rows is None else cores(frame.sparkSession)
+    if copies is not None and _cheap(copies, seen, rows, tasks):
         return _alone(copies, forms, sparse=seen.sparse, why="there is little to copy")
     if seen.sparse:
         return BatchPlan("rows", "most slices hold a single row", {})

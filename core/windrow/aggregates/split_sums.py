@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["PARTS", "multiples", "split_scale", "split_sums", "split_total"]
+__all__ = ["PARTS", "multiples", "split_columns", "split_scale", "split_sums", "split_total"]
 
 PARTS = ("high", "middle", "low", "rest")
 BELOW_SCALE = 10
@@ -38,15 +38,27 @@ def split_scale(largest: float) -> float | None:
     return math.ldexp(1.0, exponent - (fraction == 0.5))
 
 
-def split_sums(x: str, scale: float) -> dict[str, str]:
-    """SQL of the sums of the parts of ``x``, a double. Infinities and NaN are in the first part."""
-    finite = f"abs({x}) < double('inf')"
-    found, rest = {}, x
+def split_columns(x: str, scale: float) -> tuple[tuple[str, str], ...]:
+    """SQL of columns that split ``x``, a double, into its parts, each from those before it. Infinities and NaN are left aside."""
+    found = [("value", x), ("finite", f"if({_FINITE}, {{value}}, if({{value}} is null, null, 0D))")]
+    rest = "finite"
     for name, magic in zip(PARTS, _magic(scale), strict=False):
-        part = f"(({rest}) + {_literal(magic)} - {_literal(magic)})"
-        found[name] = f"sum(if({finite}, {part}, {x if rest == x else '0D'}))"
-        rest = f"({rest}) - {part}"
-    return {**found, PARTS[-1]: f"sum(if({finite}, {rest}, 0D))"}
+        found.append((name, f"{{{rest}}} + {_literal(magic)} - {_literal(magic)}"))
+        found.append((f"without_{name}", f"{{{rest}}} - {{{name}}}"))
+        rest = f"without_{name}"
+    return (*found[:-1], (PARTS[-1], found[-1][1]))
+
+
+def split_sums() -> dict[str, str]:
+    """SQL of the sums of the parts. Infinities and NaN are in the first one."""
+    first, *others = PARTS
+    return {
+        first: f"sum({{{first}}} + if({_FINITE}, 0D, {{value}}))",
+        **{name: f"sum({{{name}}})" for name in others},
+    }
+
+
+_FINITE = "abs({value}) < double('inf')"
 
 
 def split_total(high: str, middle: str, low: str, rest: str) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from windrow.aggregates.halves import (
 )
 from windrow.aggregates.monoid import WindowSql
 from windrow.aggregates.nulls import counted
-from windrow.aggregates.split_sums import PARTS, split_sums, split_total
+from windrow.aggregates.split_sums import PARTS, split_columns, split_sums, split_total
 
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int64)
 ROUNDING = 1e-15
@@ -227,12 +227,13 @@ _X = "cast({0} as double)"
 
 def _split_sum(scale: float) -> SliceSql:
     """Sums of floats that do not round more than ours."""
-    sums = split_sums(_X, scale)
+    sums = split_sums()
     total, error = split_total(**sums)
     result, rest = split_total(**{name: f"{{{name}}}" for name in PARTS})
     return SliceSql(
         {"sum": total, "error": error},
         engines=("spark",),
+        prepared=split_columns(_X, scale),
         windows=WindowSql(sums, dict.fromkeys(PARTS, "sum({0})"), f"({result} + ({rest}))"),
     )
 
