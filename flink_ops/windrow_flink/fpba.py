@@ -19,7 +19,7 @@ from windrow_flink.function import WindowFunction, Wiring, current_key, rows_out
 from windrow_flink.inputs import kept_columns
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import schema_of, type_of
-from windrow_flink.stream import windows_of
+from windrow_flink.stream import StreamOptions, windows_of
 
 LOG = 1 << 16
 """How many bytes of a key are logged before its operator writes its pages."""
@@ -82,7 +82,7 @@ class FPBA(KeyedProcessFunction):
         """
         _check(query)
         return windows_of(
-            stream, _with_pba(query), threads=threads, disorder=disorder, buckets=buckets, ttl=ttl, uid=uid
+            stream, _with_pba(query), StreamOptions(disorder, buckets, ttl, None, uid, threads=threads)
         )
 
     def open(self, context: RuntimeContext) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -67,41 +68,38 @@ def windowed(
     Times come out as ``Types.SQL_TIMESTAMP()`` (in UTC), or as whole microseconds if they came in as such.
     """
     return windows_of(
-        stream,
-        query,
-        schema,
-        threads=1,
-        disorder=disorder,
-        buckets=buckets,
-        ttl=ttl,
-        gather=gather,
-        idle=idle,
-        uid=uid,
+        stream, query, StreamOptions(disorder, buckets, ttl, idle, uid, schema=schema, gather=gather)
     )
 
 
-def windows_of(
-    stream: DataStream,
-    query: Query,
-    schema: pa.Schema | None = None,
-    *,
-    threads: int | None,
-    disorder: Duration | None,
-    buckets: int | None,
-    ttl: Duration | None,
-    gather: bool | None = None,
-    idle: Idle | Duration | None = None,
-    uid: str,
-) -> DataStream:
-    """As :func:`windowed`. ``threads`` is how many threads each slot has for the operator's work; ``None`` is one for each core."""
+@dataclass(frozen=True)
+class StreamOptions:
+    """The arguments of :func:`windowed`."""
+
+    disorder: Duration | None
+    buckets: int | None
+    ttl: Duration | None
+    idle: Idle | Duration | None
+    uid: str
+    schema: pa.Schema | None = None
+    gather: bool | None = None
+    threads: int | None = 1
+    """How many threads each slot has for the operator's work; ``None`` is one for each core."""
+
+
+def windows_of(stream: DataStream, query: Query, options: StreamOptions) -> DataStream:
+    """As :func:`windowed`."""
+    disorder, schema, uid = options.disorder, options.schema, options.uid
     source = checked_stream(stream)
     known = schema if schema is not None else schema_of(stream_type(source))
     bound = query.bind(known)
     if disorder is None:
         check_watermarks(source)
     kept = kept_columns(query, known)
-    flink_keys = list(spread(checked(buckets, query)))
-    together = schema is None and kinds_of(kept) is not None if gather is None else gather
+    flink_keys = list(spread(checked(options.buckets, query)))
+    together = options.gather
+    if together is None:
+        together = schema is None and kinds_of(kept) is not None
     codec: LogCodec
     if together:
         codec = Packed(kept)
@@ -119,9 +117,9 @@ def windows_of(
         rows_out,
         late_tag,
         rows_out,
-        ttl=time_to_live(ttl),
-        idle=Idle.of(idle),
-        threads=threads,
+        ttl=time_to_live(options.ttl),
+        idle=Idle.of(options.idle),
+        threads=options.threads,
     )
     return finish_rows(keyed_by_first(elements, BYTES), wiring, bound.output_schema, uid)
 
