@@ -57,8 +57,9 @@ def windowed(
         Free the state of a group that has been idle for so long. It may not change between a savepoint and its resumption.
     gather
         With ``True``, the JVM gathers rows until the next watermark, and they cross into Python together; with ``False``,
-        one by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and texts. No window
-        comes later because of it. A job has to resume in the same way.
+        one by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and texts. Of
+        watermarks that come faster than ``pipeline.auto-watermark-interval``, one of each interval passes; no other window
+        comes later. A job has to resume in the same way.
     idle
         How long a key has to be silent until its windows are frozen: see :class:`windrow.Idle`. It may change.
     uid

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gathers rows by bucket of keys, column by column; an element holds many rows of one bucket.
 //
-// No row waits here for longer than the next watermark or checkpoint barrier: all that was gathered goes out before
-// either. So nothing has to be kept in state, no row becomes late, and no window comes later than it would have.
+// All that was gathered goes out before a watermark and before a checkpoint barrier. So nothing has to be kept in state,
+// and no row becomes late. Watermarks that come by the clock pass at once, so no window comes later than it would have.
 //
 // Flink compiles this text in the TaskManagers, as it does with the operators of its SQL. Its compiler, Janino, knows no
 // lambdas, and makes wrong code of some conditional expressions inside the arguments of a call.
@@ -22,6 +22,7 @@ import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
 import org.apache.flink.streaming.runtime.tasks.StreamTask;
+import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.runtime.operators.TableStreamOperator;
 import org.apache.flink.types.Row;
 
@@ -47,6 +48,8 @@ public class WindrowGather extends TableStreamOperator implements OneInputStream
   private transient long latest;
   private transient long told;
   private transient long interval;
+  private transient long passed;
+  private transient Watermark held;
 
   public WindrowGather(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService clock)
@@ -90,7 +93,7 @@ public class WindrowGather extends TableStreamOperator implements OneInputStream
     latest = Long.MIN_VALUE;
     told = Long.MIN_VALUE;
     interval = getExecutionConfig().getAutoWatermarkInterval();
-    if (timed && interval > 0) wake();
+    if (timed && interval > 0) wake(interval);
   }
 
   public void processElement(StreamRecord element) throws Exception {
@@ -181,25 +184,51 @@ public class WindrowGather extends TableStreamOperator implements OneInputStream
     for (int i = 0; i < bytes; i++) crc.update((int) (value >> (8 * i)) & 255);
   }
 
+  // A stream that is read faster than it came about has many watermarks. Those that come sooner than they would by the
+  // clock are held until then.
   public void processWatermark(Watermark mark) throws Exception {
-    if (timed && mark.getTimestamp() != Long.MAX_VALUE) return;  // they are made here
-    flush();
-    super.processWatermark(mark);
+    if (mark.getTimestamp() == Long.MAX_VALUE) {
+      pass(mark);
+    } else if (!timed) {
+      long wait = passed + interval - getProcessingTimeService().getCurrentProcessingTime();
+      if (wait <= 0) pass(mark);
+      else hold(mark, wait);
+    }
+  }
+
+  private void hold(Watermark mark, long wait) {
+    if (held == null) wake(wait);
+    held = mark;
   }
 
   public void onProcessingTime(long timestamp) throws Exception {
-    long mark = latest == Long.MIN_VALUE ? latest : Math.floorDiv(latest, 1000L) - disorder - 1;
-    if (mark > told) {
-      told = mark;
-      flush();
-      super.processWatermark(new Watermark(mark));
+    if (timed) {
+      long mark = latest == Long.MIN_VALUE ? latest : Math.floorDiv(latest, 1000L) - disorder - 1;
+      if (mark > told) {
+        told = mark;
+        pass(new Watermark(mark));
+      }
+      wake(interval);
+    } else if (held != null) {
+      pass(held);
     }
-    wake();
   }
 
-  private void wake() {
+  private void pass(Watermark mark) throws Exception {
+    flush();
+    held = null;
+    passed = getProcessingTimeService().getCurrentProcessingTime();
+    super.processWatermark(mark);
+  }
+
+  public void processWatermarkStatus(WatermarkStatus status) throws Exception {
+    if (held != null) pass(held);
+    super.processWatermarkStatus(status);
+  }
+
+  private void wake(long wait) {
     ProcessingTimeService clock = getProcessingTimeService();
-    clock.registerTimer(clock.getCurrentProcessingTime() + interval, this);
+    clock.registerTimer(clock.getCurrentProcessingTime() + wait, this);
   }
 
   public void prepareSnapshotPreBarrier(long checkpoint) throws Exception {
