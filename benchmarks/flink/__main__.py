@@ -8,6 +8,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -103,22 +105,36 @@ def packed(folder: Path, scale: float, results: Results) -> None:
 
 
 def break_even(folder: Path, scale: float, results: Results) -> None:
-    """range/slide from 1 to 1000, dense (10,000 rows a second) and sparse (100 rows a second) rows"""
-    for name, count, per_second in (("dense", 10_000_000, 10_000), ("sparse", 1_000_000, 100)):
-        data, few = Rows(int(count * scale), 16, per_second), Rows(int(count * scale) // 10, 16, per_second)
-        for ratio in RATIOS:
-            asked, case = run.query(ratio, 1), f"ratio {ratio}, {name}"
-            some = few if ratio == 1000 and name == "sparse" else data  # HOP would take minutes
-            run.packed(few, folder, asked)
-            run.hop(few, ratio, 1)
-            for _ in range(2):
-                results.note(f"packed, {case}", some.count, run.packed(some, folder, asked))
-                results.note(f"HOP, {case}", some.count, run.hop(some, ratio, 1))
-            results.note(f"push-down, {case}", some.count, run.pushed_down(some, asked))
-            results.note(f"two steps in SQL, {case}", few.count, run.two_steps(few, ratio, 1))
-            results.note(f"gathered, {case}", few.count, run.gathered(few, asked))
-            if ratio <= 100:
-                results.note(f"Java windows, {case}", few.count, run.java_windows(few, ratio, 1))
+    """range/slide from 1 to 1000, dense (10,000 rows a second) and sparse (100 rows a second) rows, without the start of the job"""
+    for ratio, (name, count, per_second) in product(reversed(RATIOS), DENSITIES):
+        many, few = (Rows(int(part * count * scale), 16, per_second) for part in (1, 0.1))
+        tenth = Rows(few.count // 10, 16, per_second)
+        asked, slow = run.query(ratio, 1), ratio == 1000 and name == "sparse"
+        ways: dict[str, Callable[[Rows], float]] = {
+            "gathered": lambda rows, asked=asked: run.gathered(rows, asked),
+            "HOP": lambda rows, ratio=ratio: run.hop(rows, ratio, 1),
+            "push-down": lambda rows, asked=asked: run.pushed_down(rows, asked),
+            "packed": lambda rows, asked=asked: run.packed(rows, folder, asked),
+            "two steps in SQL": lambda rows, ratio=ratio: run.two_steps(rows, ratio, 1),
+            "Java windows": lambda rows, ratio=ratio: run.java_windows(rows, ratio, 1),
+        }
+        for way, taking in ways.items():
+            if way == "Java windows" and ratio == 1000:
+                continue  # it would take minutes
+            fewer = slow or way == "Java windows"  # and HOP, on sparse rows in a thousand windows each
+            steady(
+                results, f"{way}, ratio {ratio}, {name}", taking, *((tenth, few) if fewer else (few, many))
+            )
+
+
+DENSITIES = (("dense", 10_000_000, 10_000), ("sparse", 1_000_000, 100))
+
+
+def steady(results: Results, name: str, way: Callable[[Rows], float], few: Rows, many: Rows) -> None:
+    """The time of few rows, which also warm the JVM up, is taken off: it is the start of the job."""
+    start = way(few)
+    taken = max(way(many) - start, 1e-3)
+    results.note(name, many.count - few.count, taken)
 
 
 def row_by_row(folder: Path, scale: float, results: Results) -> None:
@@ -151,7 +167,7 @@ def slots(folder: Path, scale: float, results: Results) -> None:
     """one slot and two: ``windowed``, and FPBA (max over the last 1024 rows at every row, 84 keys), without the start of the job"""
     ways: dict[str, tuple[Callable[[Rows, int], float], Rows, Rows]] = {
         "windowed": (
-            lambda rows, parallelism: run.gathered(rows, run.query(10, 1), parallelism),
+            lambda data, parallelism: run.gathered(data, run.query(10, 1), parallelism),
             Rows(int(1_000_000 * scale), 16, 10_000),
             Rows(int(16_000_000 * scale), 16, 10_000),
         ),
@@ -167,9 +183,7 @@ def slots(folder: Path, scale: float, results: Results) -> None:
         for _ in range(2):
             for case, parallelism, cores in SLOTS:
                 with run.on_cores(cores):
-                    start = way(few, parallelism)
-                    taken = way(many, parallelism) - start
-                results.note(f"{name}, {case}", many.count - few.count, taken)
+                    steady(results, f"{name}, {case}", partial(way, parallelism=parallelism), few, many)
 
 
 def fig8(folder: Path, scale: float, results: Results) -> None:
@@ -196,7 +210,8 @@ CASES: dict[str, Callable[[Path, float, Results], None]] = {
 def reached(results: Results) -> list[tuple[str, float, float, bool]]:
     """What must be reached, of what was measured."""
     dense = [
-        results.ratio(f"{way}, ratio 100, dense", "HOP, ratio 100, dense") for way in ("packed", "push-down")
+        results.ratio(f"{way}, ratio 100, dense", "HOP, ratio 100, dense")
+        for way in ("gathered", "push-down")
     ]
     rate = results.rate("packed, max") if "packed, max" in results.rates else None
     wanted: list[tuple[str, float | None, float]] = [
@@ -205,7 +220,7 @@ def reached(results: Results) -> list[tuple[str, float, float, bool]]:
         *(
             (
                 f"times HOP at ratio {ratio}, sparse",
-                results.ratio(f"packed, ratio {ratio}, sparse", f"HOP, ratio {ratio}, sparse"),
+                results.ratio(f"gathered, ratio {ratio}, sparse", f"HOP, ratio {ratio}, sparse"),
                 want,
             )
             for ratio, want in ((100, 2), (1000, 50))
