@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from windrow_spark.arrow_types import as_spark_has
 
@@ -106,21 +105,14 @@ def scatter(batches: Iterable[pa.RecordBatch]) -> Batches:
             yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
-def unpack_named(
-    schema: pa.Schema, name: str, kind: tuple[str, str] | None
-) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
-    """The columns of a schema from the rows that are packed in the first column; ``name`` is the bucket, from the second one.
-
-    ``kind`` is a column and the value that rows must have there.
-    """
+def unpack_named(schema: pa.Schema, name: str) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
+    """The columns of a schema from the rows that are packed in the first column; ``name`` is the bucket, from the second one."""
 
     def unpacked(batches: Iterable[pa.RecordBatch]) -> Batches:
         for batch in batches:
             for packed, bucket in zip(batch.column(0), batch.column(1), strict=True):
                 if packed.is_valid:
                     rows = _table(packed.as_buffer())
-                    if kind is not None:
-                        rows = rows.filter(pc.equal(rows.column(kind[0]), kind[1]))
                     if name in schema.names:
                         rows = rows.append_column(name, pa.repeat(bucket, rows.num_rows))
                     yield from _sent(rows.select(schema.names))

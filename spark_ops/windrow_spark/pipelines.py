@@ -13,6 +13,7 @@ values and windows are in one checkpoint. The whole tree of an update, at whatev
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -69,26 +70,27 @@ def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: U
         _check_watermark(updates)
         found = _stream(rows, settings, pa.schema([_OUT.field(name) for name in wanted]))
     else:
-        together = F.lit("") if settings.last_round else column(SPACE)
-        found = rows.groupBy(together).applyInArrow(_batch(settings), spark_schema(_OUT))
-        found = found if reports else found.where(column("kind") == UPDATE[1])
+        run = _batch(settings)
+        if settings.last_round:  # all spaces in one task
+            found = rows.coalesce(1).mapInArrow(_gathered(run), spark_schema(_OUT))
+        else:
+            found = rows.groupBy(SPACE).applyInArrow(run, spark_schema(_OUT))
+        found = found if reports else found.where(column("kind") == "update")
     time = column("ts") if numbers else F.timestamp_micros(column("ts")).alias("ts")
     return found.select(*(time if name == "ts" else name for name in wanted))
 
 
 _OUT = pa.schema([*OUTPUT, (SPACE, pa.string())])
-UPDATE = ("kind", "update")
-"""What rows of updates have, and not those of reports."""
 
 
 def _stream(rows: Any, settings: Settings, wanted: pa.Schema) -> Any:
     packed = rows.select(*map(column, ROWS.names), column(SPACE)).mapInArrow(pack(ROWS), PACKED_BY_NAME)
     if not settings.last_round:
-        stepped = _stateful(packed, BucketProcessor(SpaceRuntimes(settings)), OUT)
+        stepped = _stateful(packed, BucketProcessor(SpaceRuntimes(settings, wanted.names)), OUT)
     else:
         stepped = packed.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in _FOUND.items()))
         for number in range(settings.last_round + 1):
-            processor = RoundProcessor(RoundRuntimes(settings), number, dict(settings.rounds))
+            processor = RoundProcessor(RoundRuntimes(settings, wanted.names), number, dict(settings.rounds))
             stepped = _stateful(stepped, processor, ROUND)
         stepped = stepped.select(column("found").alias("rows"), column("bucket").alias(SPACE), *_COUNTS)
     counted = stepped.observe(
@@ -97,8 +99,7 @@ def _stream(rows: Any, settings: Settings, wanted: pa.Schema) -> Any:
         F.sum("reported").alias("reported"),
         F.count("*").alias("spaces"),
     )
-    only = None if "kind" in wanted.names else UPDATE
-    return counted.select("rows", SPACE).mapInArrow(unpack_named(wanted, SPACE, only), spark_schema(wanted))
+    return counted.select("rows", SPACE).mapInArrow(unpack_named(wanted, SPACE), spark_schema(wanted))
 
 
 _COUNTS = ("emitted", "reported")
@@ -128,6 +129,17 @@ def _batch(settings: Settings) -> Any:
         return pa.concat_tables(found)
 
     return run
+
+
+def _gathered(run: Callable[[pa.Table], pa.Table]) -> Any:
+    """A function of all rows as one of batches."""
+
+    def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = list(batches)
+        if held:
+            yield from run(pa.Table.from_batches(held)).combine_chunks().to_batches()
+
+    return gathered
 
 
 def _updates(frame: Any, spaces: bool) -> Any:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Row
 
 from windrow.columns.ipc import from_ipc, to_ipc
-from windrow.pipelines.engine import Settings, exported, feed
+from windrow.pipelines.engine import OUTPUT, Settings, exported, feed
 from windrow.pipelines.runtime import Runtime
 from windrow.storage.segments import Segments
 from windrow_spark.bucket_operators import StateValues
@@ -24,20 +26,24 @@ _KEPT: WorkerCache[tuple[Runtime, StateValues]] = WorkerCache()
 
 
 class SpaceRuntimes:
-    """Feeds the runtimes of spaces with updates, changes and watermarks."""
+    """Feeds the runtimes of spaces with updates, changes and watermarks.
 
-    def __init__(self, settings: Settings) -> None:
+    ``wanted`` are the columns that are asked for. Without the kind of rows among them, reports are only counted.
+    """
+
+    def __init__(self, settings: Settings, wanted: Sequence[str]) -> None:
         self.settings = settings
+        self.wanted = [name for name in OUTPUT.names if name in wanted]
         self.job = new_job()
 
     def step(self, space: str, state: BucketVariables, packed: list[bytes] | None, watermark: int) -> Row:
-        found, emitted, _ = self.run(space, state, packed, watermark)
-        return Row(rows=_packed(found), space=space, emitted=emitted, reported=found.num_rows - emitted)
+        found, emitted, reported, _ = self.run(space, state, packed, watermark)
+        return Row(rows=found, space=space, emitted=emitted, reported=reported)
 
     def run(
         self, space: str, state: BucketVariables, packed: list[bytes] | None, watermark: int
-    ) -> tuple[pa.Table, int, dict[str, pa.Table]]:
-        """What a space emits and reports, how many of these rows are updates, and what other spaces import, as rows."""
+    ) -> tuple[bytes | None, int, int, dict[str, pa.Table]]:
+        """What a space emits, packed, how many updates and reports there are, and what other spaces import, as rows."""
         speak()
         tables = [from_ipc(each) for each in packed or ()]
         rows = pa.concat_tables(tables, promote_options="default") if tables else None
@@ -50,7 +56,11 @@ class SpaceRuntimes:
         token = _KEPT.keep(self.job, space, (runtime, pages))
         wake = state.wake_at(runtime.wake, None if mark is None else mark[1], fired=packed is None)
         state.mark.update((token, wake, 0))
-        return found, pc.sum(pc.equal(found.column("kind"), "update")).as_py() or 0, sent
+        updates = pc.equal(found.column("kind"), "update")
+        emitted = pc.sum(updates).as_py() or 0
+        shown = found if "kind" in self.wanted or emitted == len(found) else found.filter(updates)
+        rows_out = to_ipc(shown.select(self.wanted)) if len(shown) else None
+        return rows_out, emitted, len(found) - emitted, sent
 
     def _runtime(
         self, space: str, state: BucketVariables, token: bytes | None
@@ -70,15 +80,10 @@ class RoundRuntimes(SpaceRuntimes):
     def step(  # type: ignore[override]
         self, space: str, state: BucketVariables, packed: list[bytes] | None, watermark: int
     ) -> list[Row]:
-        found, emitted, sent = self.run(space, state, packed, watermark)
-        reported = found.num_rows - emitted
-        out = Row(bucket=space, number=0, rows=None, found=_packed(found), emitted=emitted, reported=reported)
+        found, emitted, reported, sent = self.run(space, state, packed, watermark)
+        out = Row(bucket=space, number=0, rows=None, found=found, emitted=emitted, reported=reported)
         later = [
             Row(bucket=other, number=0, rows=to_ipc(rows), found=None, emitted=0, reported=0)
             for other, rows in sent.items()
         ]
         return [out, *later]
-
-
-def _packed(found: pa.Table) -> bytes | None:
-    return to_ipc(found) if found.num_rows else None

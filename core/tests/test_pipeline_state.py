@@ -1,0 +1,143 @@
+"""Pipelines: state in a store, through kills and damage, and the command on it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline_graphs import (
+    city,
+    diamond,
+    stream_of,
+    updates,
+)
+
+from windrow.errors import CorruptSnapshot
+from windrow.pipelines import (
+    Change,
+    Composite,
+    Id,
+    Runtime,
+    Space,
+)
+from windrow.storage.pages import MemoryPages
+
+
+def job(pages: Any, sent: Any, told: Any) -> None:
+    """Goes on from the last commit to the end of the stream. A change is on its way in the middle of it."""
+    runtime = Runtime(pages, order="event")
+    if not runtime.graph.streams:
+        runtime.process(changes=[Change.put(stream.to_dict(), by="o") for stream in city()])
+        runtime.commit("0")
+    rows, begin = stream_of(300), int(runtime.source_position)
+    while begin < len(rows):
+        part = rows[begin : begin + 5]
+        if begin == 150:
+            f = Composite("o/f", inputs={"a": "o/a"}, channels={"v": "a.v - 1"})
+            runtime.process(changes=[Change.put(f.to_dict(), by="o", at=Id(part[-1][0] + 3, 0))])
+        out = [*runtime.process(part), *runtime.advance(part[-1][0])]
+        sent.write("".join(f"{begin} {u.stream} {u.at} {u.values}\n" for u in out))
+        sent.flush()
+        told(begin)
+        begin += len(part)
+        runtime.commit(str(begin))
+
+
+def _tell(pipe: int, _: int) -> None:
+    os.write(pipe, b".")
+
+
+def test_killed_anywhere_it_goes_on_from_its_last_commit(tmp_path: Path) -> None:
+    rocksdb = pytest.importorskip("windrow.storage.rocksdb")
+    pytest.importorskip("rocksdict")
+    with open(tmp_path / "whole", "w") as whole:
+        job(MemoryPages(), whole, lambda begin: None)
+    generator, kills, ended = random.Random(7), 0, False
+    while not ended:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                with open(tmp_path / "crashed", "a") as sent:
+                    job(
+                        rocksdb.RocksDBPages(tmp_path / "state", sync=False),
+                        sent,
+                        partial(_tell, writing),
+                    )
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(writing)
+        life = generator.randrange(1, 6)
+        while life and os.read(reading, 1):
+            life -= 1
+        if not life:
+            time.sleep(generator.random() / 200)  # before, in or after a commit
+            os.kill(child, signal.SIGKILL)
+            kills += 1
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        os.close(reading)
+    # What was sent before a commit that did not happen was sent again: the same lines, under the same position.
+    lines = (tmp_path / "crashed").read_text().splitlines()
+    assert kills >= 20 and list(dict.fromkeys(lines)) == (tmp_path / "whole").read_text().splitlines()
+
+
+def test_damaged_state_is_refused() -> None:
+    pages = MemoryPages()
+    space = Space("s", pages)
+    space.put(*diamond(), by="o")
+    space.push(updates("o/a", *((n, n) for n in range(40))))
+    for name in list(pages.held):
+        for broken in (pages.held[name][:-1], b"00000000" + pages.held[name][8:], b""):
+            damaged = MemoryPages()
+            damaged.commit({**pages.held, name: broken}, [])
+            with pytest.raises(CorruptSnapshot):
+                again = Space("s", damaged)
+                for stream in again.runtime.graph.streams:
+                    again.history(stream)
+    assert Space("s", pages).history("o/x").num_rows == 40
+
+
+def test_the_command(tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    from click.testing import CliRunner
+
+    from windrow.cli import main
+
+    (tmp_path / "a.toml").write_text(
+        '[[stream]]\nname = "ann/t"\nchannels = { f = "double" }\nread = ["*"]\n'
+    )
+    (tmp_path / "b.toml").write_text(
+        '[[stream]]\nname = "bob/c"\ninputs = { t = "ann/t" }\nchannels = { c = "(t.f - 32) / 1.8" }\n'
+    )
+    rows = ['{"stream": "ann/t", "ts": 1, "f": 50}', '{"stream": "ann/t", "ts": 2, "f": 14}']
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows) + "\n")
+
+    def windrow(*words: str, code: int = 0) -> str:
+        done = CliRunner().invoke(main, ["pipeline", *words, "--store", str(tmp_path / "store")])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    windrow("put", str(tmp_path / "a.toml"), "--by", "ann")
+    assert windrow("diff", str(tmp_path / "a.toml"), str(tmp_path / "b.toml")).split() == [
+        "unchanged",
+        "ann/t",
+        "added",
+        "bob/c",
+    ]
+    windrow("put", str(tmp_path / "b.toml"), "--by", "bob")
+    assert windrow("run", "--input", str(tmp_path / "rows.jsonl")).count("\n") == 4
+    assert windrow("run", "--input", str(tmp_path / "rows.jsonl")) == ""  # it was read to the end
+    assert windrow("latest", "bob/c").strip() == '{"ts": 2, "c": -10.0}'
+    assert windrow("history", "bob/c", "--where", "c > 0").count("\n") == 1
+    assert "depend(s) on it" in windrow("drop", "ann/t", "--by", "ann", code=2)
+    windrow("grant", "ann/t", "read", "*", "--by", "ann", "--revoke")
+    assert "may not read 'ann/t'" in windrow("latest", "ann/t", "--by", "bob", code=2)
+    assert "revoked    ann/t" in windrow("explain", "bob/c") and "×" in windrow("draw")
