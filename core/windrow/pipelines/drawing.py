@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A picture of a graph of streams, as SVG: one column for each rank, one colour for each owner.
 
-A box has the name of a stream, how often it emitted and discarded, and its novelty. An edge is dashed if it goes back to
+A box has the name of a stream, how often it emitted and discarded, its rate and its novelty. An edge is dashed if it goes back to
 a stream that runs earlier, and crossed out if its owner may no longer subscribe.
 
 >>> from windrow.pipelines import Composite, Source, Space
 >>> space = Space("city")
 >>> space.put(Source("ann/t", channels={"v": "double"}), Composite("ann/u", inputs={"t": "ann/t"}), by="ann")
->>> draw(space).startswith("<svg"), draw(space).count("<rect")
-(True, 2)
+>>> _ = space.push([{"stream": "ann/t", "ts": number * 250_000, "v": 1.0} for number in range(5)])
+>>> draw(space).startswith("<svg"), draw(space).count("<rect"), draw(space).count("4/s")
+(True, 2, 2)
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def _box(row: dict[str, Any], place: tuple[int, int], colour: str) -> str:
     name = row["stream"] if len(row["stream"]) <= 28 else row["stream"][:27] + "…"
     shape = 'rx="4"' if row["kind"] == "source" else 'rx="16"'
     figures = f"{row['emitted']:,} out · {row['discarded']:,} discarded"
-    more = f"novelty {row['novelty']}" + (f" · {row['failed']:,} failed" if row["failed"] else "")
+    rate = "" if row["rate"] is None else f"{row['rate']:.3g}/s · "
+    more = f"{rate}novelty {row['novelty']}" + (f" · {row['failed']:,} failed" if row["failed"] else "")
     return (
         f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" {shape} fill="{colour}" fill-opacity="0.16" '
         f'stroke="{colour}"/><text x="{x + 12}" y="{y + 17}" fill="{colour}" font-weight="bold">{escape(name)}</text>'

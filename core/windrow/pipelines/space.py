@@ -285,7 +285,10 @@ class Space:
         return found
 
     def figures(self) -> list[dict[str, Any]]:
-        """Of every stream: how often it emitted, filtered, discarded, failed, was blocked; its rank and novelty."""
+        """Of every stream: how often it emitted, filtered, discarded, failed, was blocked; its rank and novelty.
+
+        ``rate`` is updates per second of event time, over the history that is kept; None if that has no two times.
+        """
         graph = self.runtime.graph
         new = novelty(graph)
         return [
@@ -295,6 +298,7 @@ class Space:
                 "rank": graph.rank[name],
                 "novelty": new[name],
                 "inputs": list(graph.plans[name].inputs) if name in graph.plans else [],
+                "rate": self.runtime.state(name).rate,
                 **vars(self.runtime.state(name).figures),
             }
             for name, stream in graph.streams.items()

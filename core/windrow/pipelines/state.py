@@ -72,6 +72,13 @@ class StreamState:
     first: int = 0
     """The first page of history that the store may have."""
 
+    @property
+    def rate(self) -> float | None:
+        """Updates per second of event time, in the history; None if it has no two times."""
+        if not self.history or (span := self.history[-1][0].ts - self.history[0][0].ts) <= 0:
+            return None
+        return (len(self.history) - 1) * 1e6 / span
+
     def emit(self, at: Id, values: Values, trigger: str, version: int, keep: int) -> None:
         """A new latest update."""
         self.last, self.values, self.trigger, self.version = at, values, trigger, version
