@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
+from windrow.operator.shrinking import give_back
 
 SECOND = 1_000_000
 COLUMNS = ["speed", "xway", "lane", "dir", "seg", "pos"]
@@ -82,12 +83,12 @@ def measure(state: str, idle: Any, rows: int) -> Run:
     """One run over the whole stream, without its end: what is in memory is in memory."""
     batches = seconds(rows, 1)
     asked = query(state)
-    wr.Operator(asked, batches[0].schema, idle="0s").process(batches[0])  # kernels are loaded
-    warm = wr.Operator(asked, batches[0].schema, idle=wr.Idle("0s", cohort=1))
-    for batch in batches[:3]:
+    warm = wr.Operator(asked, batches[0].schema, idle=wr.Idle("5s", cohort=64))  # kernels are loaded
+    for batch in batches[:200]:
         warm.process(batch)
-        warm.advance(batch["time"][-1].value + 200 * 60 * SECOND)
+        warm.advance(batch["time"][-1].value)
     del warm
+    give_back()  # so that no run finds memory that making the rows has left behind
     before = resident()
     operator = wr.Operator(asked, batches[0].schema, idle=idle)
     windows, took = 0, []
@@ -132,7 +133,13 @@ def rounds(rows: int, first: int, count: int) -> Iterator[Run]:
         for state in ("rows", "stops"):
             for name in DURATIONS:
                 if number == 0 or name not in THRASH:
-                    yield {"state": state, "after": name, "rows": rows, "round": number, **_run(state, name, rows)}
+                    yield {
+                        "state": state,
+                        "after": name,
+                        "rows": rows,
+                        "round": number,
+                        **_run(state, name, rows),
+                    }
 
 
 def _run(state: str, name: str, rows: int) -> Run:
@@ -150,7 +157,11 @@ def summary(runs: list[Run]) -> Iterator[Run]:
         line = {"state": state, "after": name, "rows": found[0]["rows"], "runs": len(found)}
         for figure in list(found[0])[4:]:
             line[figure] = median(run[figure] for run in found) if found[0][figure] != "" else ""
-        for figure, short in (("rows_per_cpu_second", "throughput"), ("rss_mb", "rss"), ("state_mb", "state")):
+        for figure, short in (
+            ("rows_per_cpu_second", "throughput"),
+            ("rss_mb", "rss"),
+            ("state_mb", "state"),
+        ):
             ratios = [run[figure] / base[run["round"]][figure] for run in found]
             line[f"{short}_ratio"] = round(median(ratios), 3)
             line[f"{short}_spread"] = f"{min(ratios):.2f}–{max(ratios):.2f}"

@@ -32,7 +32,7 @@ from windrow.operator.output import Output
 from windrow.operator.parallel import ParallelBoundary
 from windrow.operator.partials import AggregateState, BoundaryAggregation, FinalAggregation
 from windrow.operator.parts import Parts
-from windrow.operator.slicers import Slicer, slicer_of
+from windrow.operator.slicers import Slicer, TimeSlicer, slicer_of
 from windrow.operator.slicers.policy import PolicySlicer
 from windrow.operator.slices import SliceTable
 from windrow.operator.stored_rows import StoredRows
@@ -151,8 +151,10 @@ def _parts(bound: BoundQuery, slicer: Slicer, final: FinalAggregation, how: How)
 
 
 def _cold(query: Query, slicer: Slicer, idle: Idle | None, compiled: bool) -> ColdKeys:
-    slides = np.array([getattr(window, "slide", 0) if slicer.alike else 0 for _, window in query.windows])
-    return ColdKeys(idle, slides, slicer.stamps, slicer.due_after, compiled=compiled)
+    windows = [window for _, window in query.windows]
+    slides = np.array([getattr(window, "slide", 0) if slicer.alike else 0 for window in windows])
+    lengths = slicer.grid.range if isinstance(slicer, TimeSlicer) else None
+    return ColdKeys(idle, slides, lengths, slicer.stamps, slicer.due_after, compiled=compiled)
 
 
 def _table(

@@ -61,11 +61,13 @@ class Taken(NamedTuple):
 class Cards:
     """A card for each window of the query and each cold key; those of other keys mean nothing."""
 
-    def __init__(self, slides: Ints, stamps: Any, due_after: int) -> None:
+    def __init__(self, slides: Ints, lengths: Ints | None, stamps: Any, due_after: int) -> None:
         self.slides = np.maximum(slides, 1)
         """How far each window slides, or 1 if windows are not alike: then a card is one window."""
         self.due_after = due_after
-        self.start = np.zeros((len(slides), 0), stamps)
+        self.lengths = lengths
+        """How long each window is; none if windows are not alike: then a card says when its window starts."""
+        self.start = None if lengths is not None else np.zeros((len(slides), 0), stamps)
         self.end = np.zeros((len(slides), 0), stamps)
         self.repeat = np.zeros((len(slides), 0), np.int64)
         self.results: dict[str, Results] = {}
@@ -73,14 +75,17 @@ class Cards:
     @property
     def nbytes(self) -> int:
         results = sum(array.nbytes for each in self.results.values() for array in each)
-        return self.start.nbytes + self.end.nbytes + self.repeat.nbytes + results
+        starts = 0 if self.start is None else self.start.nbytes
+        return starts + self.end.nbytes + self.repeat.nbytes + results
 
     def put(
         self, keys: Ints, room: int, which: Any, due: Due | DueWindows, results: Mapping[str, Results]
     ) -> None:
         """Give keys new cards: those of the entries of ``due``, which are of these keys and windows."""
         self._grow(room, results)
-        self.start[which, keys], self.end[which, keys] = due.start, due.end
+        self.end[which, keys] = due.end
+        if self.start is not None:
+            self.start[which, keys] = due.start
         self.repeat[which, keys] = due.repeat
         for name, (out, ok) in results.items():
             self.results[name].out[which, keys], self.results[name].ok[which, keys] = out, ok
@@ -109,9 +114,11 @@ class Cards:
         results = {
             name: Results(out[which, keys], ok[which, keys]) for name, (out, ok) in self.results.items()
         }
-        due = Due(keys, np.full(len(keys), which), self.start[which, keys], end, count, results)
+        start = self._starts(which, keys)
+        due = Due(keys, np.full(len(keys), which), start, end, count, results)
         moved = count * slide
-        self.start[which, keys] += moved
+        if self.start is not None:
+            self.start[which, keys] += moved
         self.end[which, keys] += moved
         self.repeat[which, keys] -= count
         return Taken(due, keys[used_up], (end + moved - slide)[used_up])
@@ -142,9 +149,17 @@ class Cards:
         ends = self.end[:, keys][self.repeat[:, keys] > 0]
         return int(ends.min()) + self.due_after if len(ends) else FOREVER
 
+    def _starts(self, which: int, keys: Ints) -> Any:
+        """When the next window of each of these keys starts."""
+        if self.lengths is None:
+            assert self.start is not None, "windows that are not alike have starts"
+            return self.start[which, keys]
+        return self.end[which, keys] - self.lengths[which]
+
     def _grow(self, room: int, results: Mapping[str, Results]) -> None:
         if room > self.repeat.shape[1]:
-            self.start, self.end = longer(self.start, room, 0), longer(self.end, room, 0)
+            self.start = None if self.start is None else longer(self.start, room, 0)
+            self.end = longer(self.end, room, 0)
             self.repeat = longer(self.repeat, room, 0)
             self.results = {
                 name: Results(longer(out, room, 0), longer(ok, room, 0))

@@ -70,13 +70,20 @@ class ColdKeys:
     """
 
     def __init__(
-        self, idle: Idle | None, slides: Ints, stamps: Any, due_after: int, *, compiled: bool
+        self,
+        idle: Idle | None,
+        slides: Ints,
+        lengths: Ints | None,
+        stamps: Any,
+        due_after: int,
+        *,
+        compiled: bool,
     ) -> None:
         self.compiled = compiled
         self.idle = Idle(0) if idle is None else idle
         self.silences = Silences(idle, compiled=compiled)
         self.codec = Codec(self.idle.codec, self.idle.level)
-        self.cards = Cards(slides, stamps, due_after)
+        self.cards = Cards(slides, lengths, stamps, due_after)
         self.blocks: dict[int, Block] = {}
         self.next_block = self.freezes = self.thaws = 0
         self._is_melted = False
@@ -146,9 +153,11 @@ class ColdKeys:
         if len(idle):
             self.freezes += self.freeze(table, idle)
             self._gather(table)
+            shrink(table)
             if LARGE * self._left > table.slot_room:
                 self._left = 0
-                shrink(table)
+                for state in table.aggregates:
+                    state.shrink(table.slices)
                 give_back()
             self._look_ahead(table, None if self._leaving else idle)
 

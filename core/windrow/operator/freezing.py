@@ -34,10 +34,20 @@ def future(table: SliceTable, keys: Ints, *, first: bool = False) -> Due | None:
         return None
     found = []
     for due, _ in _planned(table, plan):
-        some = DueWindows(*(column[_first_of_each(due)] for column in due)) if first else due
+        chosen = _first_of_each(due) if first else slice(None)
+        some = DueWindows(*(column[chosen] for column in due))
         results = table.final.results(table, some, len(some.key), None)
         found.append(Due(some.key, some.which, some.start, some.end, some.repeat, results))
-    return _first(joined(found)) if first and len(found) > 1 else joined(found) if found else None
+    if not found:
+        return None
+    every = joined(found)
+    if (
+        first and len(found) > 1
+    ):  # a key whose entries lie in two pieces has a first one in each: the earlier counts
+        chosen = np.zeros(len(every.key), np.int64)
+        chosen[_first_of_each(every)] = 1
+        every = every.cut(chosen * every.repeat)
+    return every
 
 
 def catch_up(table: SliceTable, keys: Ints) -> int:
@@ -116,15 +126,7 @@ def _planned(table: SliceTable, plan: Plan) -> Iterator[tuple[DueWindows, int]]:
         yield DueWindows(*(column[:count] for column in due)), int(end)
 
 
-def _first_of_each(due: DueWindows) -> Ints:
-    """The entries that are the first of their key and window."""
+def _first_of_each(due: DueWindows | Due) -> Ints:
+    """The entries that are the first of their key and window. Those of one key and window lie side by side."""
     other = (due.key[1:] != due.key[:-1]) | (due.which[1:] != due.which[:-1])
     return np.flatnonzero(np.append(True, other)[: len(due.key)])
-
-
-def _first(due: Due) -> Due:
-    """A key whose entries lie in two pieces has a first one in each: the earlier counts."""
-    _, places = np.unique(np.stack([due.key, due.which]), axis=1, return_index=True)
-    chosen = np.zeros(len(due.key), np.int64)
-    chosen[places] = due.repeat[places]
-    return due.cut(chosen)

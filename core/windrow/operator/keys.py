@@ -30,6 +30,8 @@ from windrow.kernels.specialise import specialise
 Ints = NDArray[np.int64]
 ROOM = 64
 """For how many keys there is room at first."""
+SPARE = 4
+"""Arrays grow by this part of what they are."""
 SMALL = 1 << 10
 """Of so many keys, values are kept at hand in the form in which they come and go."""
 FEW = 8
@@ -212,7 +214,7 @@ class Keys:
             self._kernels.fill_table(index)
         room = len(index.hashes)
         if counts[FREE] == 0 and counts[NUMBERS] >= room:
-            room = max(ROOM, 2 * room)
+            room = max(ROOM, room + room // SPARE)
             self._index = index = index._replace(
                 hashes=_longer(index.hashes, room),
                 new=_longer(index.new, room),

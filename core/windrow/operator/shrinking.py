@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 LEAST = 1 << 16
 """Fewer slots are not worth shrinking."""
-SPARE = 4
+SPARE = 3
 """Arrays shrink if they have room for so many times what is in them."""
 
 
 def shrink(table: SliceTable) -> None:
-    """Give back the room of slices and rows that have left, if it is most of the room there is. Slots get new numbers."""
-    for state in table.aggregates:
-        state.shrink(table.slices)
+    """Give back the room of slices that have left, if it is most of the room there is. Slots get new numbers."""
     room = table.slot_room
     used = room - int(table.slices.unused[0])
     if room <= LEAST or SPARE * used > room:
@@ -31,7 +29,7 @@ def shrink(table: SliceTable) -> None:
     keys = np.flatnonzero(table.slices.held)
     lengths, slots = np.zeros(len(keys), np.int64), np.empty(used, np.int64)
     table.kernels.walk(table.slices, keys, lengths, slots)
-    fresh = max(2 * used, LEAST // 4)
+    fresh = max(used + used // 2, LEAST // 4)
     number = np.full(room + 1, NONE, np.int32)  # the last entry is that of no slot
     number[slots] = np.arange(used)
     slices, slides = table.slices, table.slides

@@ -33,7 +33,9 @@ class Silences:
     """When keys had their last row. ``idle`` says how long a silence makes a key idle; none if none does."""
 
     def __init__(self, idle: Idle | None, *, compiled: bool) -> None:
-        self.auto = AutoIdle(idle.memory_bytes, idle.cpu) if idle is not None and idle.micros is None else None
+        self.auto = (
+            AutoIdle(idle.memory_bytes, idle.cpu) if idle is not None and idle.micros is None else None
+        )
         self.after = None if idle is None else idle.micros if self.auto is None else self.auto.after
         """For how long a key has to be silent; never, if that is none."""
         self.cohort = 1 if idle is None else idle.cohort

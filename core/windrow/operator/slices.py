@@ -223,9 +223,8 @@ class SliceTable:
 
     def _slide(self, keys: Ints, watermark: int) -> list[Due]:
         cold = [] if self.cold is None else self.cold.slide(self, keys, watermark)
-        keys = keys if self.cold is None else self.cold.hot(self, keys)
+        keys, self._earliest = keys if self.cold is None else self.cold.hot(self, keys), FOREVER
         due, wake = self.run(self.slicer.plan(self, keys, watermark))
-        self._earliest = FOREVER
         self._wake = FOREVER if self.slicer.waits_for_rows else self.slicer.time_at(wake)
         self.evict(self.slicer.eviction(self, keys, watermark))
         self.slid = watermark
@@ -381,7 +380,7 @@ class SliceTable:
         """Make room for all keys."""
         if self.keys.count <= self.key_room:
             return
-        old, room = self.key_room, max(self.keys.count, 2 * self.key_room, 64)
+        old, room = self.key_room, max(self.keys.count, self.key_room * 5 // 4, 64)
         self.slices, slides = more_keys(self.slices, room), self.slides
         following = longer(slides.following, room, self.slicer.first_window)
         self.slides = Slides(following, *(longer(pointers, room) for pointers in slides[1:]))
@@ -395,8 +394,8 @@ class SliceTable:
         self.slices, self.slot_room = slices, room
 
     def grow_slots(self, slots: int = 0) -> None:
-        """Make room for so many slices, and at least for twice as many as now."""
-        old, room = self.slot_room, max(slots, 2 * self.slot_room)
+        """Make room for so many slices, and at least for half as many again as now."""
+        old, room = self.slot_room, max(slots, self.slot_room + self.slot_room // 2)
         self.slices, self.slot_room = more_slots(self.slices, room), room
         for state in self.aggregates:
             state.grow_slots(old, room)

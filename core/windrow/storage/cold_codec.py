@@ -107,7 +107,9 @@ def _pcodec(who: str, error: type[Exception]) -> Any:
     try:
         import pcodec
     except ImportError as cause:
-        raise error(f"{who} needs the package pcodec, which is not installed: pip install windrow[pcodec]") from cause
+        raise error(
+            f"{who} needs the package pcodec, which is not installed: pip install windrow[pcodec]"
+        ) from cause
     return pcodec
 
 
