@@ -120,8 +120,8 @@ def _over_columns(
 
 def _slid(aggregate: Any, values: Any, size: int, pages: Any) -> dict[str, Callable[[], int]]:
     """The contenders with a full window, each to be slid by so many updates: one call each to evict, insert and query."""
-    lift, updates = aggregate.bind_dense().lift, 20_000
-    partials = [lift(value) for value in values[:updates].tolist()]
+    lift = aggregate.bind_dense().lift
+    partials = [lift(value) for value in values[:20_000].tolist()]
     some: dict[str, Any] = {name: filled(name, aggregate, values[:size]) for name in MEMORY}
     for name, store in {"StoredAMTA 512, in memory": MemoryPages(), "StoredAMTA 512, RocksDB": pages}.items():
         window = some[name] = StoredAMTA(aggregate, store, f"updates {type(aggregate).__name__}")
@@ -132,7 +132,7 @@ def _slid(aggregate: Any, values: Any, size: int, pages: Any) -> dict[str, Calla
             window.evict()
             window.insert(partial)
             window.query()
-        return updates
+        return len(partials)
 
     return {name: lambda window=window: slide(window) for name, window in some.items()}
 

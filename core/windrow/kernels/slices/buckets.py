@@ -254,7 +254,7 @@ def fits(part, a, b, promise, d, rest, span):
         half = np.ceil(half)
     nearest = smallest_magnitude(low, high) if one_sign or kind == EXTREME else 0.0
     return low == high or promised(
-        half, nearest, math.nan if kind == EXTREME else rest.expected[d], promise, d
+        half, nearest, math.nan if kind == EXTREME else expected_from(rest, d), promise, d
     )
 
 
@@ -278,9 +278,17 @@ def fits_average(least, most, uncertain, rows, one_sign, promise, d, rest):
     counts = 1.0 + uncertain / rows
     if one_sign and (low == high or high - low <= (allowed / counts - 1.0) * nearest):
         return counts <= allowed
-    expected = rest.expected[d]
     counts = 1.0 + uncertain / rest.expected_rows[d]
-    return counts <= allowed and high - low <= (allowed / counts - 1.0) * expected
+    return counts <= allowed and high - low <= (allowed / counts - 1.0) * expected_from(rest, d)
+
+
+def expected_from(rest, d):
+    """The smallest sum that is predicted: from earlier results, or from the rows since, as if a window had only such rows.
+
+    The sample of results remembers an earlier level for as long as a window lasts. The rows that follow a bucket do not.
+    """
+    since = smallest_magnitude(rest.low[d], rest.high[d]) * (rest.expected_rows[d] / max(rest.n[d], 1))
+    return smaller(rest.expected[d], since)
 
 
 def expect(slices, newest, dims, promise, rest):
