@@ -1,0 +1,75 @@
+"""The hopping window of the MTA thesis: a month of readings, of which a random number leaves at once.
+
+    python -m benchmarks.approximate.hops
+
+``A2MTA`` runs update by update, so time is divided by 96: a window of 27,000 readings, evictions of 9,000 on the average. It
+writes ``hops.csv``: the leaves of full windows after 34 evictions, and how many of the results were exact.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import windrow as wr
+from benchmarks.approximate.__main__ import DATA, RESULTS, ROWS, WINDOW
+from benchmarks.approximate.readings import readings
+from benchmarks.approximate.table import Table
+from windrow.algorithms import REGISTRY
+
+SCALE, WARM, EVICTIONS = 96, 34, 60
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()))
+    given = parser.parse_args()
+    table = Table(RESULTS / "hops.csv", ("data", "rule"))
+    predicted = wr.Within(relative=1e-9, confidence=0.95)
+    rules: dict[str, dict[str, Any]] = {"hop": {"within": predicted, "hop": True}}
+    rules |= {f"leaves={n}": {"within": wr.AtMost(leaves=n)} for n in (1000, 100, 10)}
+    for rule, options in rules.items():
+        for data in DATA:
+            values = readings(given.cache, data, ROWS)[::SCALE].astype(np.float64)
+            if (data, rule) not in table:
+                table.add([{"data": data, "rule": rule, **hopped(values, options)}])
+
+
+def hopped(values: Any, options: dict[str, Any]) -> dict[str, Any]:
+    window, size, draw = REGISTRY["A2MTA"](wr.Mean(), **options), WINDOW // SCALE, np.random.default_rng(0)
+    at = begin = exact = 0
+    shares, worst, taken = [], 0.0, []
+    for hop in range(EVICTIONS):
+        clock = time.process_time()
+        count = size - len(window)
+        for value in values[at : at + count].tolist():
+            window.insert((value, 0.0, 1))
+        at += count
+        taken.append((time.process_time() - clock) / max(count, 1))
+        if hop >= WARM:
+            shares.append(window.leaves / size)
+        gone = round(draw.normal(size / 3, 100 / SCALE))
+        window.evict(gone)
+        begin += gone
+        value, error = window.query()
+        true = values[begin:at].mean()
+        assert abs(value - true) <= error + 1e-9 * true
+        if hop >= WARM:
+            exact += error == 0.0
+            worst = max(worst, float(error / true))
+    return {
+        "window": size,
+        "leaves_share_percent": 100.0 * float(np.mean(shares)),
+        "exact_percent": 100.0 * exact / (EVICTIONS - WARM),
+        "largest_bound_percent": 100.0 * worst,
+        "ns_per_update": round(1e9 * float(np.median(taken))),
+    }
+
+
+if __name__ == "__main__":
+    main()
