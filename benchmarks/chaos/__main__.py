@@ -2,15 +2,18 @@
 
 Ways that an engine can be harmed in are named with ``--what``; without it, all are tried. Writes
 ``benchmarks/results/chaos/kills-ENGINE.csv``, or ``kills-ENGINE-WHAT.csv``, and exits with 1 if a window is lost or came twice.
+With ``--resume``, the ways that this file has already are not tried again.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from benchmarks.algorithms.measure import write
 
@@ -24,19 +27,29 @@ def main() -> int:
     parse.add_argument("--what", action="append", help="only this way; may be repeated")
     parse.add_argument("--seed", type=int, default=7)
     parse.add_argument("--output", type=Path, default=RESULTS)
+    parse.add_argument("--resume", action="store_true", help="keep what the file has, and do the rest")
     asked = parse.parse_args()
     program = import_module(f"benchmarks.chaos.{asked.engine}_kills")
     sys.path.insert(0, str(program.TESTS))
     file = "-".join(["kills", asked.engine, *(kind.replace(" ", "-") for kind in asked.what or [])])
-    rows = []
-    for kind in asked.what or program.KINDS:
+    path = asked.output / f"{file}.csv"
+    rows = _read(path) if asked.resume and path.exists() else []
+    known = {row["what_is_hit"] for row in rows}
+    for kind in [kind for kind in asked.what or program.KINDS if kind not in known]:
         with tempfile.TemporaryDirectory(prefix="windrow-chaos-", ignore_cleanup_errors=True) as folder:
             rows.append(
                 program.run(kind, asked.kills, Path(folder), asked.seed, lambda text: print(text, flush=True))
             )
         print(rows[-1], flush=True)
-        write(rows, asked.output / f"{file}.csv")
+        write(rows, path)
     return 1 if any(row["lost_or_wrong"] or row.get("doubled") for row in rows) else 0
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file that an earlier run has written."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        found = list(csv.DictReader(lines))
+    return [{name: int(value) if value.isdigit() else value for name, value in row.items()} for row in found]
 
 
 if __name__ == "__main__":

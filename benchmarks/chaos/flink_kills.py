@@ -27,12 +27,14 @@ KINDS = (
     "TaskManager",
     "Python process",
     "memory of a Python process",
-    "JobManager",
+    "clock",
     "checkpoint folder",
     "parallelism",
-    "clock",
     pipeline_kills.KIND,
+    "JobManager",
 )
+TIMEOUT = "20s"
+"""A Python process without memory may stand still instead of dying. Flink notices when a checkpoint takes too long."""
 
 
 class Job:
@@ -163,6 +165,8 @@ def run(kind: str, kills: int, folder: Path, seed: int, tell: Callable[[str], No
     mode, clock = "process" if "Python" in kind else "thread", Clock(folder / "clock")
     cluster = Cluster(folder / "cluster")
     cluster.environment |= clock.environment if kind == "clock" else {}
+    if kind.startswith("memory"):
+        cluster.set("execution.checkpointing.timeout", TIMEOUT)
     with (
         cluster,
         Mounted(folder / "checkpoints") if kind == "checkpoint folder" else nullcontext() as mounted,

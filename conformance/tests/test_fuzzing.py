@@ -7,6 +7,7 @@ hang.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -57,4 +58,16 @@ def test_other_exceptions_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_says_what_it_tried() -> None:
     ran = CliRunner().invoke(main, ["fuzz", "--target", "duration", "--inputs", "20"])
     assert ran.exit_code == 0 and ran.output.startswith("duration: 20 inputs, ")
+
+
+def test_a_campaign_goes_on_from_its_report(tmp_path: Path) -> None:
+    report, whole = tmp_path / "part.csv", tmp_path / "whole.csv"
+    for inputs, path in ((20, report), (50, report), (50, whole)):
+        options = ["--target", "duration", "--inputs", str(inputs), "--report", str(path), "--resume"]
+        assert CliRunner().invoke(main, ["fuzz", *options]).exit_code == 0
+    assert report.read_text() == whole.read_text()
+    assert "duration,50," in report.read_text()
+
+
+def test_an_unknown_target_is_refused() -> None:
     assert CliRunner().invoke(main, ["fuzz", "--target", "nothing"]).exit_code == 2

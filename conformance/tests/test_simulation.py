@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from click.testing import CliRunner
 from windrow.errors import QueryError
 from windrow.storage.paging import Paging
 from windrow_conformance.command import main
-from windrow_conformance.simulation.campaign import replayed, simulate, smallest
+from windrow_conformance.simulation.campaign import CampaignReport, replayed, simulate, smallest
 from windrow_conformance.simulation.events import DAMAGING, HARMLESS, REDIS
-from windrow_conformance.simulation.life import live
+from windrow_conformance.simulation.life import live, world_of
 from windrow_conformance.simulation.servers import FaultyPages
+from windrow_conformance.simulation.streams import SHARED
 
 SCHEDULES, SECONDS = (200_000, 1800.0) if os.environ.get("WINDROW_LONG") else (640, 12.0)
 
@@ -68,5 +70,23 @@ def test_the_command_counts_what_it_has_seen(tmp_path: Path) -> None:
     ran = CliRunner().invoke(main, ["simulate", "--seeds", "8", "--report", str(tmp_path / "report.csv")])
     assert ran.exit_code == 0 and ran.output.startswith("8 schedules, 0 differences")
     assert "schedules,8" in (tmp_path / "report.csv").read_text()
+    more = ["simulate", "--seeds", "24", "--report", str(tmp_path / "report.csv"), "--resume"]
+    assert CliRunner().invoke(main, more).output.startswith("24 schedules, 0 differences")
+    seen, whole = CampaignReport.read(tmp_path / "report.csv"), simulate(range(24))
+    assert (seen.schedules, seen.events, seen.kinds) == (24, whole.events, whole.kinds)
+
+
+def test_what_lives_share_changes_nothing() -> None:
+    """A life that takes from others what they did comes to the same as one that does everything itself."""
+    for number in (1, 3, 7):
+        world = world_of(number)
+        seeds = range(number * SHARED, number * SHARED + 24)
+        shared = [live(seed, world=world) for seed in seeds]
+        alone = [live(seed) for seed in seeds]
+        assert [replace(each, ran=0) for each in shared] == [replace(each, ran=0) for each in alone]
+        assert sum(each.ran for each in shared) < 0.8 * sum(each.ran for each in alone)
+
+
+def test_a_replay_that_names_nothing_is_refused() -> None:
     with pytest.raises(QueryError, match="cannot replay '7:x'"):
         replayed("7:x")

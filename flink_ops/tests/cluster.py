@@ -75,6 +75,11 @@ class Cluster:
         for name in list(self.running):
             self.kill(name)
 
+    def set(self, option: str, value: str) -> None:
+        """A setting for what is started from now on."""
+        with (self.folder / "conf" / "config.yaml").open("a") as config:
+            config.write(f"{option}: {value}\n")
+
     def add(self, name: str, slots: int) -> None:
         """A further TaskManager."""
         options = {"taskmanager.resource-id": name, "taskmanager.numberOfTaskSlots": slots}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -17,6 +18,8 @@ import click
 
 PART = 50_000
 """How many inputs a process tries before another one takes over."""
+TURN = 60_000
+"""How many inputs of the cheapest target are tried before the next target has its turn; others get fewer."""
 
 
 @dataclass
@@ -31,6 +34,38 @@ class Outcomes:
     @property
     def inputs(self) -> int:
         return self.counts.total()
+
+    def add(self, other: Outcomes) -> None:
+        """What came of further inputs too."""
+        self.counts += other.counts
+        self.wrong += other.wrong
+
+    def line(self) -> tuple[str, int, int, int, int]:
+        """The counts: inputs, answers, refused, and others."""
+        answers, wrong = self.counts["an answer"], self.counts[WRONG] + len(self.wrong)
+        return self.target, self.inputs, answers, self.inputs - answers - wrong, wrong
+
+
+WRONG = "wrong, of an earlier run"
+HEADS = ("target", "inputs", "answers", "refused", "crashes_and_other_errors")
+
+
+def written(found: Iterable[Outcomes], path: Path) -> None:
+    """The counts as a file, all of it or nothing."""
+    new = path.with_name(f"{path.name}.new")
+    with new.open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows([HEADS, *(each.line() for each in found)])
+    new.replace(path)
+
+
+def read(path: Path) -> dict[str, Outcomes]:
+    """What a file says that :func:`written` has written."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = [(name, *map(int, counts)) for name, *counts in list(csv.reader(lines))[1:]]
+    return {
+        name: Outcomes(name, Counter({"an answer": answers, "refused": refused, WRONG: wrong}))
+        for name, _, answers, refused, wrong in rows
+    }
 
 
 def fuzz(target: str, first: int, last: int, seconds: float = 1e9) -> Outcomes:
@@ -79,36 +114,39 @@ def fuzz(target: str, first: int, last: int, seconds: float = 1e9) -> Outcomes:
 @click.option(
     "--first", default=0, show_default=True, type=click.IntRange(0), help="The number of the first input."
 )
-@click.option("--seconds", default=1e9, help="Stop each target after so many seconds.")
+@click.option("--seconds", default=1e9, help="Stop after so many seconds.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the counts (.csv).")
+@click.option("--resume", is_flag=True, help="Go on after the inputs that the report has counted.")
 def fuzz_command(
-    targets: tuple[str, ...], inputs: int, first: int, seconds: float, report: Path | None
+    targets: tuple[str, ...], inputs: int, first: int, seconds: float, report: Path | None, resume: bool
 ) -> None:
     """Try inputs that nobody would write. Every outcome has to be an answer or an error of windrow.
 
-    Exits with 1 if there was another one, and says which input it was.
+    All targets take turns. Exits with 1 if there was another outcome, and says which input it was.
     """
     from windrow_conformance.fuzzing.targets import TARGETS
 
     unknown = sorted(set(targets) - set(TARGETS))
     if unknown:
         raise click.BadParameter(f"no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
-    lines, wrong = [], 0
-    for name in targets or TARGETS:
-        count = max(1, inputs // TARGETS[name].cost)
-        found = fuzz(name, first, first + count, seconds)
-        wrong += len(found.wrong)
-        answers = found.counts["an answer"]
-        lines.append(
-            (name, found.inputs, answers, found.inputs - answers - len(found.wrong), len(found.wrong))
-        )
-        click.echo(f"{name}: {found.inputs} inputs, {answers} answers, {len(found.wrong)} wrong")
-        for number, what in found.wrong[:5]:
+    if resume and report is None:
+        raise click.BadParameter("--resume needs the --report to go on from")
+    before = read(report) if resume and report and report.exists() else {}
+    found = {name: before.get(name) or Outcomes(name) for name in targets or TARGETS}
+    goals = {name: max(1, inputs // TARGETS[name].cost) for name in found}
+    deadline = monotonic() + seconds
+    while monotonic() < deadline and (left := [n for n in found if found[n].inputs < goals[n]]):
+        for name in left:
+            done, turn = found[name].inputs, max(1, TURN // TARGETS[name].cost)
+            last = first + min(goals[name], done + turn)
+            found[name].add(fuzz(name, first + done, last, deadline - monotonic()))
+            if report is not None:
+                written(found.values(), report)
+    for name, came in found.items():
+        _, count, answers, _, wrong = came.line()
+        click.echo(f"{name}: {count} inputs, {answers} answers, {wrong} wrong")
+        for number, what in came.wrong[:5]:
             click.echo(
                 f"  {what}\n  again: windrow conformance fuzz --target '{name}' --first {number} --inputs 1"
             )
-    if report is not None:
-        with report.open("w", encoding="utf-8", newline="") as out:
-            heads = ("target", "inputs", "answers", "refused", "crashes_and_other_errors")
-            csv.writer(out, lineterminator="\n").writerows([heads, *lines])
-    sys.exit(1 if wrong else 0)
+    sys.exit(1 if any(came.line()[-1] for came in found.values()) else 0)

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import windrow as wr
 from windrow.columns.encoding import decode_value, encode_value
@@ -21,7 +22,7 @@ from windrow.storage.pages import MemoryPages
 from windrow.storage.segments import Segments
 from windrow_conformance.fuzzing import mutate
 from windrow_conformance.generated import AGGREGATES, SCHEMA
-from windrow_conformance.simulation.streams import WINDOWS
+from windrow_conformance.simulation.streams import APPROXIMATE, WINDOWS
 
 NAMES = ("n", "peak", "all", "median")
 MODES: tuple[dict[str, Any], ...] = (
@@ -37,11 +38,21 @@ Given = tuple[wr.Query, dict[str, bytes], bool]
 
 
 @cache
-def _queries() -> tuple[wr.Query, ...]:
-    """Every kind of window, with every way to treat late rows."""
+def _cases() -> tuple[tuple[wr.Query, wr.Idle | None], ...]:
+    """Every kind of window, with every way to treat late rows; with frozen keys; with buckets. And whether keys are frozen."""
     aggregates = {name: AGGREGATES[name] for name in NAMES}
-    return tuple(
+    bounded = {name: AGGREGATES[name] for name in ("n", "peak", "total")}
+    exact = [
         wr.Query(by="k", window=window, aggregates=aggregates, **mode) for window in WINDOWS for mode in MODES
+    ]
+    buckets = [
+        wr.Query(by="k", window=window, aggregates=bounded, lateness=10, within=within)
+        for window, within in APPROXIMATE
+    ]
+    return (
+        *((query, None) for query in exact),
+        *((query, wr.Idle(0, cohort=1)) for query in exact if query.late == "drop"),
+        *((query, None) for query in buckets),
     )
 
 
@@ -62,9 +73,9 @@ def rows(first: int, count: int) -> pa.Table:
 @cache
 def _stored(number: int, kind: str) -> dict[str, bytes]:
     """State in the middle of a stream: a snapshot, pages, or segments."""
-    query = _queries()[number]
+    query, idle = _cases()[number]
     if kind == "snapshot":
-        operator = wr.Operator(query, SCHEMA, compiled=False)
+        operator = wr.Operator(query, SCHEMA, compiled=False, idle=idle)
         for first in (0, 30):
             operator.process(rows(first, 30))
             operator.advance(first + 25)
@@ -72,9 +83,9 @@ def _stored(number: int, kind: str) -> dict[str, bytes]:
         return {"": operator.snapshot()}
     pages = MemoryPages()
     store = Segments(pages) if kind == "segments" else pages
-    operator = wr.Operator.open(query, SCHEMA, store, compiled=False)
+    operator = wr.Operator.open(query, SCHEMA, store, compiled=False, idle=idle)
     for first in range(0, 300, 60):
-        operator.process(rows(first, 60))
+        operator.process(rows(first, 60) if first % 120 else rows(first, 60).filter(pc.field("k") == "a"))
         operator.advance(first + 50)
         operator.commit()
     operator.process(rows(0, 2))
@@ -86,7 +97,7 @@ def _stored(number: int, kind: str) -> dict[str, bytes]:
 
 
 def _damaged(kind: str, random: Random) -> tuple[int, dict[str, bytes]]:
-    number = random.randrange(len(_queries()))
+    number = random.randrange(len(_cases()))
     held = dict(_stored(number, kind))
     name = random.choice(sorted(held))
     if random.random() < 0.1:
@@ -111,7 +122,7 @@ def damaged_segment(random: Random) -> tuple[int, dict[str, bytes]]:
 def restore(given: tuple[int, dict[str, bytes]]) -> None:
     """Restore a snapshot."""
     number, held = given
-    wr.Operator.restore(_queries()[number], held[""], compiled=False)
+    wr.Operator.restore(_cases()[number][0], held[""], compiled=False)
 
 
 def open_store(given: tuple[int, dict[str, bytes]]) -> None:
@@ -127,7 +138,7 @@ def _opened(given: tuple[int, dict[str, bytes]], pages: MemoryPages, segments: b
     number, held = given
     pages.commit(held, [])
     store = Segments(pages) if segments else pages
-    wr.Operator.open(_queries()[number], SCHEMA, store, compiled=False).snapshot()
+    wr.Operator.open(_cases()[number][0], SCHEMA, store, compiled=False).snapshot()
 
 
 # State that nobody wrote, under a correct checksum.
@@ -135,7 +146,7 @@ def _opened(given: tuple[int, dict[str, bytes]], pages: MemoryPages, segments: b
 
 def crafted(random: Random) -> tuple[int, bool, Images]:
     """The plain values of a snapshot or of pages, with a few changes in one of them."""
-    number, stored = random.randrange(len(_queries())), random.random() < 0.5
+    number, stored = random.randrange(len(_cases())), random.random() < 0.5
     held = _stored(number, "pages" if stored else "snapshot")
     images = {
         name: decode_value((decompress(blob) if stored else blob)[HEAD:]) for name, blob in held.items()
@@ -149,13 +160,13 @@ def crafted(random: Random) -> tuple[int, bool, Images]:
 def go_on(given: tuple[int, bool, Images], compiled: bool = True) -> None:
     """Load the state, and go on as a stream does."""
     number, stored, images = given
-    query = _queries()[number]
+    query, idle = _cases()[number]
     if stored:
         pages = MemoryPages()
         pages.commit({name: compress(_written(image)) for name, image in images.items()}, [])
-        operator = wr.Operator.open(query, SCHEMA, pages, compiled=compiled)
+        operator = wr.Operator.open(query, SCHEMA, pages, compiled=compiled, idle=idle)
     else:
-        operator = wr.Operator.restore(query, _written(images[""]), compiled=compiled)
+        operator = wr.Operator.restore(query, _written(images[""]), compiled=compiled, idle=idle)
     since = max(min(operator.watermark, 2**60), -(2**60))
     operator.process(rows(since, 40))
     operator.advance(since + 20)

@@ -23,7 +23,7 @@ from windrow.aggregates import Aggregate
 from windrow.cli.files import open_rows
 from windrow.cli.queries import read_query
 from windrow.expressions import Expression
-from windrow_conformance.fuzzing import mutate, state
+from windrow_conformance.fuzzing import mutate, spaces, state
 from windrow_conformance.fuzzing.trial import Target
 
 MEMORY = 1 << 28
@@ -180,7 +180,7 @@ def _rows(form: str) -> Target:
             return text.encode("utf-8", "surrogatepass")
         return mutate.data(_file(form), random)
 
-    return Target(form, make, use, cost=20)
+    return Target(form, make, use, cost=3)
 
 
 @cache
@@ -197,14 +197,17 @@ def _of(name: str, make: Callable[[Random], Any], use: Callable[[Any], object], 
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        _of("query", _json_query, _use_json_query),
+        _of("query", _json_query, _use_json_query, 2),
         _of("toml", _toml_query, _use_toml_query, 2),
         _of("expression", _expression, _use_expression),
         _of("duration", _duration, durations.parse),
         *map(_rows, ("csv", "jsonl", "parquet", "arrow")),
-        _of("snapshot", state.damaged_snapshot, state.restore),
-        _of("page", state.damaged_page, state.open_store, 20),
-        _of("segment", state.damaged_segment, state.open_segments, 20),
-        _of("crafted state", state.crafted, state.go_on, 100),
+        _of("snapshot", state.damaged_snapshot, state.restore, 3),
+        _of("page", state.damaged_page, state.open_store, 3),
+        _of("segment", state.damaged_segment, state.open_segments, 3),
+        _of("crafted state", state.crafted, state.go_on, 3),
+        _of("change", spaces.change, spaces.apply_change, 3),
+        _of("space", spaces.damaged, spaces.go_on, 3),
+        _of("crafted space", spaces.crafted, spaces.go_on, 3),
     )
 }

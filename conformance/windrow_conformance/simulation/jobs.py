@@ -23,11 +23,11 @@ class Stream:
     late: tuple[pa.Table, ...]
     wrong: str
     """Where the uninterrupted run differs from the oracle; empty if it does not."""
-    job: Job
+    job: Processor
     """What processes it."""
 
 
-class Job(Protocol):
+class Processor(Protocol):
     """What processes a stream, and how it is opened."""
 
     leaves_nothing: bool

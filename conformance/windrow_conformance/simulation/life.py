@@ -36,7 +36,7 @@ from windrow_conformance.simulation.events import (
     events_of,
     setting_of,
 )
-from windrow_conformance.simulation.jobs import Job, Stream, Windows
+from windrow_conformance.simulation.jobs import Processor, Stream, Windows
 from windrow_conformance.simulation.servers import FaultyPages, FaultyRedis, Held, rotten
 from windrow_conformance.simulation.streams import SHARED, atoms_in, is_space, stream_of
 
@@ -127,7 +127,7 @@ class PagesHome:
 
     commits_again = True
 
-    def __init__(self, job: Job, wrap: Callable[[FaultyPages], Pages] = lambda pages: pages) -> None:
+    def __init__(self, job: Processor, wrap: Callable[[FaultyPages], Pages] = lambda pages: pages) -> None:
         self.job, self.server, self._wrap = job, FaultyPages(), wrap
 
     def opened(self, **how: Any) -> Any:
@@ -160,7 +160,7 @@ class PagesHome:
 class RedisHome(PagesHome):
     """State in Redis."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Processor) -> None:
         self.job, self.server = job, FaultyRedis()  # type: ignore[assignment]
         self._pages: RedisPages | None = None
 

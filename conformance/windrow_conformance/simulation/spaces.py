@@ -28,7 +28,7 @@ END = 1 << 50
 Atom = tuple[str, Any]
 
 
-class Space:
+class Pipelined:
     """A runtime of pipelines, whose position in the source is the number of the commit."""
 
     leaves_nothing = recuts = False
@@ -62,7 +62,7 @@ def stream_of(number: int, kept: tuple[int, ...] | None = None) -> Stream:
     """The stream of a space: updates and changes, and what comes out after each step."""
     atoms = _atoms(number)
     chosen = atoms if kept is None else [atoms[place] for place in kept if place < len(atoms)]
-    steps, job = tuple(_steps(chosen)), Space()
+    steps, job = tuple(_steps(chosen)), Pipelined()
     running = job.open(MemoryPages())
     windows, late = zip(*(job.feed(running, step) for step in steps), strict=True)
     return Stream(steps, windows, late, _difference(steps, windows, late), job)

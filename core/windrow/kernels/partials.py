@@ -79,10 +79,11 @@ def slots(monoid: Monoid) -> dict[str, Any]:
     known = _SEAMS.get(id(monoid))
     if known is not None and known[0] is monoid:
         return known[1]
+    seam = _seam(monoid)
     if len(_SEAMS) >= MOST_SEAMS:
         _SEAMS.clear()
-    _SEAMS[id(monoid)] = monoid, _seam(monoid)
-    return _SEAMS[id(monoid)][1]
+    _SEAMS[id(monoid)] = monoid, seam
+    return seam
 
 
 _SEAMS: dict[int, tuple[Monoid, dict[str, Any]]] = {}

@@ -22,7 +22,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, wraps
 from types import FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -47,15 +47,14 @@ def specialise(module: ModuleType, seam: Mapping[str, Any], *, compiled: bool = 
     :class:`CompileWarning`.
     """
     if not compiled:
-        own = _interpreted(module, seam)
-        return SimpleNamespace(**{name: _quiet(function) for name, function in own.items()})
+        return SimpleNamespace(**_interpreted(module, seam))
     token = _token(module, seam)
     lean = _compiled(module, seam, token, lean=bool(seam.get("LEAN", True)))
     aggregate = str(seam.get("AGGREGATE", "this kernel"))
 
     def others(name: str) -> Iterator[Any]:
         yield _compiled(module, seam, token, lean=False)[name]
-        yield _quiet(_interpreted(module, seam)[name])
+        yield _interpreted(module, seam)[name]
 
     warn = _Warning(aggregate)
     return SimpleNamespace(**{name: _Kernel(lean[name], others(name), warn) for name in lean})
@@ -102,19 +101,25 @@ def _token(module: ModuleType, seam: Mapping[str, Any]) -> str:
 def _interpreted(module: ModuleType, seam: Mapping[str, Any]) -> dict[str, Any]:
     """The functions of a module as they are, with the seam bound."""
     name = f"{module.__name__}_interpreted"
-    found: dict[str, Any] = _once("interpreted", module, seam, lambda: _instance(module, seam, name))
+
+    def make() -> dict[str, Any]:
+        return {key: _quiet(function) for key, function in _instance(module, seam, name).items()}
+
+    found: dict[str, Any] = _once("interpreted", module, seam, make)
     return found
 
 
 def _once(what: str, module: ModuleType, seam: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     """What is made of a module and the same seam, made once: operators are opened again and again."""
     place = what, module, id(seam) if seam else 0
-    if place in _MADE:
-        return _MADE[place][1]
+    known = _MADE.get(place)
+    if known is not None and (known[0] is seam or not seam):
+        return known[1]
+    made = make()
     if len(_MADE) >= MOST:
         _MADE.clear()
-    _MADE[place] = seam, make()  # the seam is kept, so that no other gets its id
-    return _MADE[place][1]
+    _MADE[place] = seam, made  # the seam is kept, so that no other gets its id
+    return made
 
 
 _MADE: dict[tuple[str, ModuleType, int], tuple[Mapping[str, Any], Any]] = {}
@@ -346,7 +351,13 @@ class _Warning:
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function without numpy's warnings, as compiled code has none."""
-    return np.errstate(all="ignore")(function)  # an instance each: numpy 1 keeps the old settings in it
+
+    @wraps(function)
+    def quiet(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*arguments)
+
+    return quiet
 
 
 @cache

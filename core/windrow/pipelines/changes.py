@@ -138,6 +138,8 @@ class Change:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Change:
+        if not isinstance(row, Mapping):
+            raise PipelineError(f"a change is a row with the columns {', '.join(CHANGES.names)}, not {row!r}")
         ts, sequence = row.get("ts"), row.get("sequence")
         document = row.get("document")
         text = document if isinstance(document, str) else _text(document or {})

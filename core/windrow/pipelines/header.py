@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from windrow.errors import CorruptSnapshot, PipelineError, WindrowError
 from windrow.pipelines.changes import Id
+from windrow.pipelines.rows import id_of
 from windrow.pipelines.state import encode, read_page, write_page
 
 __all__ = ["SpaceHeader"]
@@ -47,10 +48,9 @@ class SpaceHeader:
             numbers = {
                 name: int(found[name]) for name in ("watermark", "reached", "changes", "arrived", "waiting")
             }
-            ts, sequence, origin = found["position"]
-            position = Id(int(ts), int(sequence), str(origin))
+            position = Id(*id_of((*found["position"], {})))
             return cls(order=order, position=position, source=str(found["source"]), **numbers)
-        except (KeyError, TypeError, ValueError) as cause:
-            if isinstance(cause, WindrowError):
-                raise
+        except WindrowError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as cause:
             raise CorruptSnapshot(f"the header of the space is damaged: {cause!r}") from cause

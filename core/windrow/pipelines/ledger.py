@@ -19,6 +19,8 @@ __all__ = ["Ledger"]
 
 SCHEDULED, REFUSED = 0, -1
 """Instead of the version that a change made."""
+AT_ONCE = 1024
+"""How many changes are read at a time."""
 
 
 class Ledger:
@@ -36,26 +38,34 @@ class Ledger:
     @classmethod
     def load(cls, count: int, get: Callable[[Iterable[str]], Mapping[str, bytes]]) -> Ledger:
         ledger = cls()
-        names = [f"g/{number}" for number in range(count)]
-        found = get([*names, "generations"])
-        ledger._fill([found.get(name) for name in names], found.get("generations"))
+        for first in range(0, count, AT_ONCE):  # a log that is not there is not asked for as a whole
+            names = [f"g/{number}" for number in range(first, min(first + AT_ONCE, count))]
+            found = get(names)
+            ledger._fill([found.get(name) for name in names])
+        ledger._renew(get(["generations"]).get("generations"))
         return ledger
 
-    def _fill(self, pages: list[bytes | None], generations: bytes | None) -> None:
-        for number, page in enumerate(pages):
+    def _fill(self, pages: list[bytes | None]) -> None:
+        for number, page in enumerate(pages, self.count):
             if page is None:
                 raise CorruptSnapshot(f"change {number} of the log is missing")
             entry = read_page(page, f"change {number}")
             try:
                 self._changes[number] = change = Change.from_row(entry["change"])
                 self._versions[number] = int(entry["version"])
-            except (KeyError, TypeError, ValueError) as cause:
+            except (LookupError, TypeError, ValueError, OverflowError) as cause:
                 raise CorruptSnapshot(f"change {number} of the log is damaged: {cause!r}") from cause
             if self._versions[number] == SCHEDULED and change.at is not None:
                 insort(self.scheduled, (change.at.after_windows(), number))
-        self.count = len(pages)
-        if generations is not None:
+        self.count += len(pages)
+
+    def _renew(self, generations: bytes | None) -> None:
+        if generations is None:
+            return
+        try:
             self._generations = {str(k): int(v) for k, v in read_page(generations, "generations").items()}
+        except (AttributeError, TypeError, ValueError, OverflowError) as cause:
+            raise CorruptSnapshot(f"the generations of the streams are damaged: {cause!r}") from cause
 
     def add(self, change: Change) -> int:
         """Write a change down; its number."""

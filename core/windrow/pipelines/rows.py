@@ -64,6 +64,14 @@ def _ordered(event: Any, reports: list[Report]) -> bool:
     return False
 
 
+def id_of(row: Any) -> tuple[int, int, str]:
+    """Time, number and source of an update that comes from a page."""
+    ts, sequence, stream, values = row
+    if not (type(ts) is type(sequence) is int and type(stream) is str and isinstance(values, dict)):
+        raise ValueError(f"{row!r} is no update")
+    return ts, sequence, stream
+
+
 def name_of(change: Change) -> str:
     try:
         return str(change.form["name"])

@@ -164,17 +164,19 @@ class StreamState:
         try:
             head, tail = read_page(page, f"stream {name!r}")
             (*last, values), trigger, version, current, figures, rows, count, held, first = head
-            numbers = (
-                range(max((count - held) // CHUNK, 0), (count - len(tail)) // CHUNK) if held else range(0)
-            )
-            wanted = [f"h/{name}/{number}" for number in numbers]
-            found = get(wanted)
-            older = [row for each in wanted for row in read_page(found[each], f"history of {name!r}")]
+            if any(type(n) is not int for n in (version, rows, count, held, first, *figures)):
+                raise ValueError("a number is no whole number")
+            if not (
+                0 <= len(tail) <= count < 1 << 62 and 0 <= held <= count and first >= (count - held) // CHUNK
+            ):
+                raise ValueError(f"{held} of {count} updates from page {first} on")
+            numbers = range((count - held) // CHUNK, (count - len(tail)) // CHUNK) if held else range(0)
+            older = [row for number in numbers for row in _older(name, number, get)]
             updates = [
-                (Id(ts, sequence, origin), tuple(row)) for ts, sequence, origin, row in (*older, *tail)
+                (_id(ts, sequence, origin), tuple(row)) for ts, sequence, origin, row in (*older, *tail)
             ]
             state = cls(
-                None if last[0] is None else Id(int(last[0]), int(last[1]), str(last[2])),
+                None if last[0] is None else _id(*last),
                 None if values is None else tuple(values),
                 str(trigger),
                 int(version),
@@ -189,9 +191,22 @@ class StreamState:
             )
         except CorruptSnapshot:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as cause:
+        except (LookupError, TypeError, ValueError, AttributeError) as cause:
             raise CorruptSnapshot(f"the state of stream {name!r} is damaged: {cause!r}") from cause
         return state
+
+
+def _id(ts: Any, sequence: Any, origin: Any) -> Id:
+    if not (type(ts) is type(sequence) is int and type(origin) is str):
+        raise ValueError(f"{(ts, sequence, origin)!r} is no id")
+    return Id(ts, sequence, origin)
+
+
+def _older(name: str, number: int, get: Callable[[Iterable[str]], Mapping[str, bytes]]) -> list[Any]:
+    """A page of history. They are read one by one, so that a number of pages that there are not is found at the first."""
+    page = f"h/{name}/{number}"
+    rows: list[Any] = read_page(get([page])[page], f"history of {name!r}")
+    return rows
 
 
 def write_page(text: str) -> bytes:

@@ -248,7 +248,7 @@ def stream_from_dict(form: Mapping[str, Any], *, allow: Allow = ()) -> Stream:
         raise PipelineError(f"a stream has to be an object with 'name' and its parameters, not {form!r}")
     values = dict(form)
     kind = values.pop("kind", "composite" if "inputs" in values else "source")
-    cls: Any = {"source": Source, "composite": Composite}.get(kind)
+    cls: Any = {"source": Source, "composite": Composite}.get(kind) if isinstance(kind, str) else None
     if cls is None:
         raise PipelineError(f"kind of a stream is 'source' or 'composite', not {kind!r}")
     known = {f.name for f in fields(cls)}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from windrow.errors import CorruptSnapshot
 from windrow.pipelines.changes import AFTER_WINDOWS, Id
 from windrow.pipelines.emissions import Update
-from windrow.pipelines.rows import Event
+from windrow.pipelines.rows import Event, id_of
 from windrow.pipelines.state import encode, read_page, write_page
 
 __all__ = ["Imported", "WaitingUpdates", "outbox_from_page"]
@@ -45,8 +45,10 @@ class WaitingUpdates:
         """Those of :meth:`page`."""
         try:
             rows = read_page(page or b"", "updates that wait")
-            return cls([Imported(*row) if len(row) > 4 else (*row[:3], row[3]) for row in rows])
-        except (TypeError, IndexError) as cause:
+            return cls([_checked(row) for row in rows])
+        except CorruptSnapshot:
+            raise
+        except (LookupError, TypeError, ValueError) as cause:
             raise CorruptSnapshot(f"updates that wait are damaged: {cause!r}") from cause
 
     def __len__(self) -> int:
@@ -83,10 +85,21 @@ def outbox_from_page(page: bytes | None) -> list[tuple[tuple[str, ...], Update]]
         return []
     try:
         return [
-            (tuple(spaces), Update(stream, Id(*at), tuple(values), tuple(channels)))
+            (tuple(spaces), Update(stream, Id(*id_of((*at, {}))), tuple(values), tuple(channels)))
             for spaces, (stream, at, values, channels) in read_page(page, "exported updates")
         ]
-    except (TypeError, ValueError) as cause:
-        if isinstance(cause, CorruptSnapshot):
-            raise
+    except CorruptSnapshot:
+        raise
+    except (LookupError, TypeError, ValueError) as cause:
         raise CorruptSnapshot(f"exported updates are damaged: {cause!r}") from cause
+
+
+def _checked(row: Any) -> Waiting:
+    """An update of a page, if it has an id; one that comes from another space has two fields more."""
+    ts, sequence, origin = id_of(row[:4])
+    if len(row) == 4:
+        return ts, sequence, origin, row[3]
+    update = Imported(*row)
+    if not type(update.stream) is type(update.home) is str:
+        raise ValueError(f"{row!r} is no update")
+    return update

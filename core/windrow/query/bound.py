@@ -220,6 +220,22 @@ class BoundQuery:
         return table.take(pc.sort_indices(pa.table(columns, names=names), ascending))
 
 
+def bound_once(query: Query, schema: pa.Schema, algorithm: type[Algorithm] | None = None) -> BoundQuery:
+    """What :func:`bind` gives, made once for a query and a schema: operators are opened again and again."""
+    known = _BOUND.get(id(query))
+    if known is not None and known[0] is query and known[1].equals(schema, check_metadata=True):
+        return known[2]
+    found = bind(query, schema, algorithm)
+    if len(_BOUND) >= MOST_BOUND:
+        _BOUND.clear()
+    _BOUND[id(query)] = query, schema, found
+    return found
+
+
+_BOUND: dict[int, tuple[Query, pa.Schema, BoundQuery]] = {}
+MOST_BOUND = 128
+
+
 def bind(query: Query, schema: pa.Schema, algorithm: type[Algorithm] | None = None) -> BoundQuery:
     """Check a query against the columns of the data, and its aggregates against what its algorithm needs."""
     schema = plain_schema(schema)

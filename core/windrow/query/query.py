@@ -216,15 +216,7 @@ class Query:
 
     def bind(self, schema: pa.Schema) -> BoundQuery:
         """Check this query against the columns of the data. What is wrong with the columns is an error here."""
-        if (found := self._bound.get(schema)) is None:
-            self._bound.clear()
-            found = self._bound[schema] = bound.bind(self, schema, _algorithm_named(self.algorithm))
-        return found
-
-    @cached_property
-    def _bound(self) -> dict[pa.Schema, BoundQuery]:
-        """What the last schema came to: operators are opened again and again for the same one."""
-        return {}
+        return bound.bound_once(self, schema, _algorithm_named(self.algorithm))
 
     def plot(self, windows: int = 6) -> Drawing:
         """A picture of the first few windows and the slices that they share. For time and count windows."""
@@ -247,8 +239,7 @@ class Query:
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process gets the fingerprint too: it may not have the source of functions that come with the query."""
-        kept = {name: value for name, value in self.__dict__.items() if name != "_bound"}
-        return {**kept, "fingerprint": self.fingerprint}
+        return {**self.__dict__, "fingerprint": self.fingerprint}
 
     @cached_property
     def described(self) -> str:
