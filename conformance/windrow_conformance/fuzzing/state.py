@@ -38,7 +38,7 @@ Given = tuple[wr.Query, dict[str, bytes], bool]
 
 
 @cache
-def _cases() -> tuple[tuple[wr.Query, wr.Idle | None], ...]:
+def kept_cases() -> tuple[tuple[wr.Query, wr.Idle | None], ...]:
     """Every kind of window, with every way to treat late rows; with frozen keys; with buckets. And whether keys are frozen."""
     aggregates = {name: AGGREGATES[name] for name in NAMES}
     bounded = {name: AGGREGATES[name] for name in ("n", "peak", "total")}
@@ -73,7 +73,7 @@ def rows(first: int, count: int) -> pa.Table:
 @cache
 def _stored(number: int, kind: str) -> dict[str, bytes]:
     """State in the middle of a stream: a snapshot, pages, or segments."""
-    query, idle = _cases()[number]
+    query, idle = kept_cases()[number]
     if kind == "snapshot":
         operator = wr.Operator(query, SCHEMA, compiled=False, idle=idle)
         for first in (0, 30):
@@ -97,7 +97,7 @@ def _stored(number: int, kind: str) -> dict[str, bytes]:
 
 
 def _damaged(kind: str, random: Random) -> tuple[int, dict[str, bytes]]:
-    number = random.randrange(len(_cases()))
+    number = random.randrange(len(kept_cases()))
     held = dict(_stored(number, kind))
     name = random.choice(sorted(held))
     if random.random() < 0.1:
@@ -122,7 +122,7 @@ def damaged_segment(random: Random) -> tuple[int, dict[str, bytes]]:
 def restore(given: tuple[int, dict[str, bytes]]) -> None:
     """Restore a snapshot."""
     number, held = given
-    wr.Operator.restore(_cases()[number][0], held[""], compiled=False)
+    wr.Operator.restore(kept_cases()[number][0], held[""], compiled=False)
 
 
 def open_store(given: tuple[int, dict[str, bytes]]) -> None:
@@ -138,7 +138,7 @@ def _opened(given: tuple[int, dict[str, bytes]], pages: MemoryPages, segments: b
     number, held = given
     pages.commit(held, [])
     store = Segments(pages) if segments else pages
-    wr.Operator.open(_cases()[number][0], SCHEMA, store, compiled=False).snapshot()
+    wr.Operator.open(kept_cases()[number][0], SCHEMA, store, compiled=False).snapshot()
 
 
 # State that nobody wrote, under a correct checksum.
@@ -146,7 +146,7 @@ def _opened(given: tuple[int, dict[str, bytes]], pages: MemoryPages, segments: b
 
 def crafted(random: Random) -> tuple[int, bool, Images]:
     """The plain values of a snapshot or of pages, with a few changes in one of them."""
-    number, stored = random.randrange(len(_cases())), random.random() < 0.5
+    number, stored = random.randrange(len(kept_cases())), random.random() < 0.5
     held = _stored(number, "pages" if stored else "snapshot")
     images = {
         name: decode_value((decompress(blob) if stored else blob)[HEAD:]) for name, blob in held.items()
@@ -160,7 +160,7 @@ def crafted(random: Random) -> tuple[int, bool, Images]:
 def go_on(given: tuple[int, bool, Images], compiled: bool = True) -> None:
     """Load the state, and go on as a stream does."""
     number, stored, images = given
-    query, idle = _cases()[number]
+    query, idle = kept_cases()[number]
     if stored:
         pages = MemoryPages()
         pages.commit({name: compress(_written(image)) for name, image in images.items()}, [])
