@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import crash_job
 from conftest import session
 from crash_job import run
 
@@ -18,6 +19,7 @@ def main(folder: Path, master: str) -> None:
         "spark.task.maxFailures": "100",
     }
     spark = session(folder, settings)
+    spark.sparkContext.addPyFile(crash_job.__file__)  # executors have functions of the query from the job
     run(prepare(spark) if master.startswith("spark:") else spark, folder)
 
 

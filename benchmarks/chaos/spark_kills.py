@@ -31,11 +31,11 @@ PATIENCE = 900
 KINDS = (
     "driver",
     "Python worker",
-    "executor",
     "memory of a Python worker",
-    "checkpoint folder",
     "clock",
+    "checkpoint folder",
     pipeline_kills.KIND,
+    "executor",
 )
 
 

@@ -113,9 +113,8 @@ def read(path: Path) -> dict[str, Files]:
 def wrong(files: Files, *, compiled: bool = False) -> str:
     """What this version makes of a case otherwise; empty if nothing."""
     pages = MemoryPages()
-    pages.held = {
-        name.removeprefix("pages/"): page for name, page in files.items() if name.startswith("pages/")
-    }
+    held = {name.removeprefix("pages/"): page for name, page in files.items() if name.startswith("pages/")}
+    pages.commit(held, [])
     expected = from_ipc(files["expected"])
     if "query" not in files:
         return "" if rest_of_space(Runtime(pages)).equals(expected) else "other updates of the space"
