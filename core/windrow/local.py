@@ -52,7 +52,7 @@ def aggregate(
     workers
         How many threads or processes compute functions of whole windows, such as :class:`~windrow.Apply`.
     idle
-        Accepted as everywhere, without effect here: finite data has one watermark, at its end.
+        Accepted, as in other calls, but without effect: finite data has one watermark, at its end.
     to
         The type of the result: ``"arrow"``, ``"pandas"``, ``"polars"``, ``"duckdb"``, or ``"same"`` for the library that
         the data came from.

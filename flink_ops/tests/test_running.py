@@ -22,10 +22,13 @@ from pyflink.java_gateway import get_gateway
 from test_windowed import TYPE, in_order, shuffled, table
 
 import windrow as wr
+from windrow.errors import EngineError
+from windrow.metrics import Meter
 from windrow.testing import oracle
-from windrow_flink import FPBA, PACKED, environment, pack, unpack, windowed, windowed_packed
+from windrow_flink import FPBA, PACKED, environment, metered, pack, unpack, windowed, windowed_packed
 from windrow_flink import stream as stream_module
 from windrow_flink.function import LOG, Wiring
+from windrow_flink.metrics import JobFigures
 
 PATIENCE = 300
 """How many seconds a job may take on a machine that is busy otherwise."""
@@ -97,8 +100,19 @@ def test_metrics_count_windows_late_rows_state_and_lcs_tasks(tmp_path: Path) -> 
     wait_for(passed)
     late.touch()
     shown = wait_for(expected)
+    meter = Meter("plugs")
+    with metered(job, meter, rest=f"http://127.0.0.1:{port}", every="100ms"):
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline and meter.values()["late_rows_total"] < 20:
+            time.sleep(0.1)
     end.touch()
     ended.result()
+    seen = meter.values()
+    assert seen["late_rows_total"] == 20, seen  # of both operators
+    assert seen["windows_total"] >= shown["timed"]["windows"] + shown["fpba"]["windows"], seen
+    assert seen["rows_total"] > 0 and seen["state_bytes"] > 0 and seen["watermark_seconds"] >= 1, seen
+    with pytest.raises(EngineError, match="no figures from Flink"):
+        JobFigures("nothing", f"http://127.0.0.1:{port}").update(meter)
     assert all(expected[name].items() <= shown[name].items() for name in results), shown
     for name in results:
         assert 0 < shown[name]["state_bytes"] < 8 << 20, shown

@@ -15,6 +15,7 @@ from windrow_flink.environment import environment, stop_with_savepoint, why_not_
 if TYPE_CHECKING:
     from windrow_flink.elements import PACKED
     from windrow_flink.fpba import FPBA
+    from windrow_flink.metrics import metered
     from windrow_flink.packed import pack, read_packed, unpack, windowed_packed
     from windrow_flink.pipelines import pipelined, reports
     from windrow_flink.stream import late_rows, windowed
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "elements": ("PACKED",),
     "fpba": ("FPBA",),
+    "metrics": ("metered",),
     "packed": ("pack", "read_packed", "unpack", "windowed_packed"),
     "pipelines": ("pipelined", "reports"),
     "stream": ("late_rows", "windowed"),
@@ -36,6 +38,7 @@ __all__ = [
     "PACKED",
     "environment",
     "late_rows",
+    "metered",
     "pack",
     "pipelined",
     "pushed_down",

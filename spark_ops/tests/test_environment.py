@@ -1,5 +1,7 @@
 """Spark can run windrow: its workers import it, and state lives in its checkpoints."""
 
+import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 import windrow
+import windrow as wr
 from windrow.errors import AggregateError
 from windrow.kernels.compiling import NotCached
 from windrow_spark import cluster, prepare, warm
@@ -113,3 +116,18 @@ def test_state_survives_from_one_stream_to_the_next(spark: SparkSession, tmp_pat
     assert stream() == {(0, 5), (1, 5)}
     rows.filter("key = 1").write.mode("append").parquet(str(tmp_path / "rows"))
     assert stream() == {(1, 10)}
+
+
+def test_a_worker_without_windrow_takes_a_folder_of_that_name_for_it(tmp_path: Path) -> None:
+    """The cause that troubleshooting gives. Spark starts workers with -m, so the current folder is on their path."""
+    (tmp_path / "windrow").mkdir()
+    (tmp_path / "worker.py").write_text("import pickle, sys; pickle.load(sys.stdin.buffer)")
+    query = wr.Query(window=wr.TimeWindow("1h"), aggregates={"n": wr.Count()})
+    worker = subprocess.run(
+        [sys.executable, "-S", "-m", "worker"],
+        input=pickle.dumps(query),
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+    )
+    assert b"ModuleNotFoundError: No module named 'windrow.query'" in worker.stderr

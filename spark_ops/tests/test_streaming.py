@@ -210,7 +210,19 @@ def at_most_nine(result: Any) -> bool:
 
 def test_a_checkpoint_belongs_to_its_query(files: Files) -> None:
     query = wr.Query("plug", window=TIME, aggregates={"n": wr.Count()})
-    files.run(windowed(files.stream(), query), "own")
+    running = windowed(files.stream(), query).writeStream.option(
+        "checkpointLocation", files.checkpoint("own")
+    )
+    running = running.format("parquet").option("path", str(files.folder / "out_own")).start()
+    running.processAllAvailable()
+    rest = remaining(files.stream(), query, files.checkpoint("own")).toArrow()
+    assert running.isActive, "the windows that remain are read while the stream runs"
+    running.stop()
+    expected = wr.aggregate(on_time(files.rows()), query)
+    found = pa.concat_tables(
+        [files.written("own").toArrow().cast(expected.schema), rest.cast(expected.schema)]
+    )
+    assert query.bind(files.rows().toArrow().schema).sort(found).equals(expected)
     files.add(files.spark.sql(FILES.format(first=400, last=500)))
     other = wr.Query("plug", window=wr.TimeWindow("20s", "1s"), aggregates={"n": wr.Count()})
     place = files.checkpoint("own")
@@ -260,6 +272,10 @@ def test_a_checkpoint_of_another_stream_is_refused(files: Files) -> None:
         files.run(other, name)
         with pytest.raises(StoreError, match="written by another streaming query, not by windrow"):
             windowed(files.stream(), query, checkpoint=files.checkpoint(name))
+    assert not files.run(windowed(files.stream(), query), "native"), "without new rows it ends at once"
+    files.add(files.spark.sql(FILES.format(first=500, last=510)))
+    with pytest.raises(Exception, match="STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"):
+        files.run(windowed(files.stream(), query), "native")
 
 
 def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:

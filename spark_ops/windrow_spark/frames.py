@@ -130,7 +130,7 @@ def _check_workers(fitted: FittedQuery, workers: int | None, *, streaming: bool)
     if workers is None:
         return
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise QueryError(f"workers has to be a whole number from 1 on, not {workers!r}")
+        raise QueryError(f"workers has to be a whole number of at least 1, not {workers!r}")
     if not streaming:
         raise QueryError("workers is for streams; in a batch, parallel= shares out the windows of a key")
     extents_of(fitted.query, fitted.schema)

@@ -45,7 +45,7 @@ class BloomFilter(Aggregate):
     def __post_init__(self) -> None:
         if not isinstance(self.capacity, int) or self.capacity < 1:
             raise AggregateError(
-                f"{self.label}: capacity is {self.capacity!r}; expected a whole number from 1 on"
+                f"{self.label}: capacity is {self.capacity!r}; expected a whole number of at least 1"
             )
         if not isinstance(self.error, float) or not 0 < self.error < 1:
             raise AggregateError(

@@ -70,7 +70,7 @@ class TopK(Aggregate):
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1:
-            raise AggregateError(f"{self.label}: k is {self.k!r}; expected a whole number from 1 on")
+            raise AggregateError(f"{self.label}: k is {self.k!r}; expected a whole number of at least 1")
 
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:
         ordered_dtype(types[0], self)

@@ -54,7 +54,7 @@ class HyperLogLog(Aggregate):
             )
         if self.returns not in (None, "datasketches"):
             raise AggregateError(
-                f"{self.label}: returns is {self.returns!r}; expected nothing, for the count, or 'datasketches'"
+                f"{self.label}: returns is {self.returns!r}; expected None, for the count, or 'datasketches'"
             )
 
     def dense(self, types: Sequence[pa.DataType]) -> Monoid:

@@ -56,7 +56,7 @@ class OfRows(Aggregate, builtin=False):
         if nulls not in ("drop", "keep"):
             raise AggregateError(f"nulls of {kind} has to be 'drop' or 'keep', not {nulls!r}")
         if version is not None and (isinstance(version, bool) or not isinstance(version, str | int)):
-            raise AggregateError(f"version of {kind} has to be a text or a whole number, not {version!r}")
+            raise AggregateError(f"version of {kind} has to be text or a whole number, not {version!r}")
         values = {"reads": reads, "returns": _returned(returns, kind), "nulls": nulls, "version": version}
         for name, value in {**values, **others}.items():
             object.__setattr__(self, name, value)

@@ -296,9 +296,7 @@ def _checked_version(cls: type, version: Any) -> str | None:
     if version is not None and (
         isinstance(version, bool) or not isinstance(version, str | int) or version == ""
     ):
-        raise AggregateError(
-            f"the version of {cls.__name__} is {version!r}; expected a text or a whole number"
-        )
+        raise AggregateError(f"the version of {cls.__name__} is {version!r}; expected text or a whole number")
     return None if version is None else f"version {version}"
 
 
@@ -310,7 +308,7 @@ def as_type(output: Any) -> pa.DataType:
         return pa.type_for_alias(str(output))
     except ValueError:
         raise AggregateError(
-            f"{output!r} is no Arrow type; give one such as pyarrow.float64(), or its name"
+            f"{output!r} is not an Arrow type; give one such as pyarrow.float64(), or its name"
         ) from None
 
 

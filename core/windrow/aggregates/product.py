@@ -53,7 +53,7 @@ class ProductOf(Aggregate):
         where = parameters.get("where")
         if set(parameters) - {"where"} != {"parts"} or not isinstance(parts, list | tuple):
             raise QueryError(
-                "a ProductOf has 'parts', a list of pairs of a name and an aggregate, and maybe 'where'"
+                "a ProductOf has 'parts', a list of pairs of a name and an aggregate, and optionally 'where'"
             )
         if not isinstance(where, str | None):
             raise QueryError(f"where of ProductOf has to be a condition, not {where!r}")

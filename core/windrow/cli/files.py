@@ -43,7 +43,7 @@ def format_of(path: Path) -> str:
         return FORMATS[path.suffix.lower()]
     except KeyError:
         raise Refusal(
-            f"{path}: the ending tells the format; use one of {', '.join(FORMATS)}, or say it with --format"
+            f"{path}: the ending says what format a file has; use one of {', '.join(FORMATS)}, or give --format"
         ) from None
 
 

@@ -203,7 +203,7 @@ def _run(space: Space, lines: list[str], position: str | None) -> Iterator[Emiss
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise Refusal(f"a line of the input is no JSON: {error}: {line[:80]!r}") from None
+            raise Refusal(f"a line of the input is not JSON: {error}: {line[:80]!r}") from None
         if isinstance(row, dict) and "operation" in row:
             yield space.push(updates)
             updates = []

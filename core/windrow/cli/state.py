@@ -107,7 +107,7 @@ def opened(store: str, prefix: str, *, read_only: bool) -> Iterator[RedisPages |
             yield pages
         return
     if not (Path(store) / "CURRENT").exists():
-        raise Refusal(f"{store} is no folder of RocksDB: there is no file CURRENT in it")
+        raise Refusal(f"{store} is not a RocksDB folder: it has no file CURRENT")
     from windrow.storage.rocksdb import RocksDBPages
 
     with RocksDBPages(store, read_only=read_only) as folder:

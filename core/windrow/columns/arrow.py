@@ -86,7 +86,7 @@ def event_times(data: pa.Table | pa.RecordBatch, name: str, unit: TimeUnit | Non
         wrong = earliest if earliest <= -FARTHEST else latest
         raise TimeColumnError(
             f"time column {name!r} has {wrong} microseconds, more than 70,000 years from 1970; "
-            f"is it in another unit? Say it with Query(time_unit=), such as time_unit='ns'"
+            f"is it in another unit? Set it with Query(time_unit=), such as time_unit='ns'"
         )
     if not pa.types.is_timestamp(kind):
         _warn_of_another_unit(name, unit, earliest, latest)
@@ -114,7 +114,7 @@ def check_time(schema: pa.Schema, name: str, unit: TimeUnit | None = None) -> pa
     elif pa.types.is_floating(found.type):
         if unit is None:
             raise TimeColumnError(
-                f"time column {name!r} is a {found.type}, whose unit would be a guess; say it with "
+                f"time column {name!r} is a {found.type}, whose unit would be a guess; set it with "
                 f"Query(time_unit=), one of {', '.join(map(repr, PER_UNIT))}, or cast it to a timestamp"
             )
     elif not pa.types.is_integer(found.type):
@@ -357,7 +357,7 @@ def _from_floats(values: NDArray[np.float64], name: str, unit: TimeUnit) -> Time
     wrong = ~(np.abs(found) < FARTHEST)  # NaN too
     if wrong.any():
         raise TimeColumnError(
-            f"time column {name!r} has {values[wrong][0]} {UNIT_NAMES[unit]}, which is no time, or more than 70,000 years from "
+            f"time column {name!r} has {values[wrong][0]} {UNIT_NAMES[unit]}, which is not a time, or is more than 70,000 years from "
             f"1970; drop such rows, or say another unit than time_unit={unit!r}"
         )
     return found.astype(np.int64)

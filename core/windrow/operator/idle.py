@@ -64,7 +64,7 @@ class Idle:
         _bytes(self.memory)
         Codec(self.codec, self.level)
         if type(self.cohort) is not int or self.cohort < 1:
-            raise QueryError(f"cohort of idle has to be a whole number from 1 on, not {self.cohort!r}")
+            raise QueryError(f"cohort of idle has to be a whole number of at least 1, not {self.cohort!r}")
 
     @property
     def micros(self) -> int | None:

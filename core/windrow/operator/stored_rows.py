@@ -88,7 +88,7 @@ class StoredRows:
             state = self.states.get(image["of"])
             if state is None:
                 raise CorruptSnapshot(
-                    f"there are rows of {image['of']!r}, which is no function of whole windows"
+                    f"there are rows of {image['of']!r}, which is not a function of whole windows"
                 )
             piece = self._piece(state, image)
             pieces[state.name].append(piece)

@@ -78,7 +78,7 @@ class WindowWorker:
         """As :meth:`windows`, with the watermark at which they became due."""
         value = decode_value(batch)
         if not (isinstance(value, list) and len(value) == 3 and isinstance(value[0], int)):
-            raise CorruptSnapshot("these bytes are no batch of windows")
+            raise CorruptSnapshot("these bytes are not a batch of windows")
         watermark, blob, rows = value
         windows = checked_ipc(blob)
         if windows.schema.types != self._sent.types or windows.schema.names != self._sent.names:

@@ -61,7 +61,7 @@ class Workers:
         if hasattr(workers, "compute"):
             return cast(ComputesWindows, workers)
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-            raise QueryError(f"workers has to be a whole number from 1 on, not {workers!r}")
+            raise QueryError(f"workers has to be a whole number of at least 1, not {workers!r}")
         return cls(workers)
 
     def compute(self, whole: WholeWindow, windows: Extents, results: Results) -> None:

@@ -222,4 +222,4 @@ def read_page(page: bytes, what: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as cause:
-        raise CorruptSnapshot(f"the page of {what} is no JSON: {cause}") from None
+        raise CorruptSnapshot(f"the page of {what} is not JSON: {cause}") from None

@@ -337,7 +337,7 @@ def _windows(window: object) -> Window | Named[Window]:
                 f"several windows have to be TimeWindows, not {each!r}; write one query for each other"
             )
         if not isinstance(label, str) or label in labels:
-            raise QueryError(f"every window needs its own label, a text; {label!r} is not")
+            raise QueryError(f"every window needs its own label, as text; {label!r} is not")
         labels.add(label)
     if len({each.calendar for _, each in items}) > 1:
         raise QueryError(
@@ -361,7 +361,7 @@ def _aggregates(aggregates: object) -> Named[Aggregate]:
         raise QueryError("aggregates is empty; a query needs at least one, such as {'n': Count()}")
     for name, aggregate in items:
         if not isinstance(name, str) or not name:
-            raise QueryError(f"the output name of an aggregate has to be a text, not {name!r}")
+            raise QueryError(f"the output name of an aggregate has to be text, not {name!r}")
         if not isinstance(aggregate, Aggregate):
             raise QueryError(
                 f"aggregate {name!r} has to be an aggregate such as Max('load'), not {aggregate!r}"

@@ -115,7 +115,9 @@ def checked_slices(image: Mapping[str, Any], table: SliceTable, folded: int | No
     check_entries(image, SLICES, "slices")
     dtype = table.slices.stamp.dtype
     if len(image["stamps"]) % dtype.itemsize:
-        raise CorruptSnapshot(f"'stamps' has {len(image['stamps'])} bytes, no multiple of {dtype.itemsize}")
+        raise CorruptSnapshot(
+            f"'stamps' has {len(image['stamps'])} bytes, not a multiple of {dtype.itemsize}"
+        )
     count = len(image["stamps"]) // dtype.itemsize
     stamps = numbers(image, "stamps", count, dtype)
     stops = numbers(image, "stops", count, dtype) if image["stops"] else stamps

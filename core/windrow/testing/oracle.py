@@ -106,7 +106,9 @@ def evaluate_stream(events: Iterable[Event], query: Query) -> tuple[pa.Table, pa
         else:
             raise ValueError(f"no event {event!r}; expected 'rows', 'watermark' or 'flush'")
     if not accepted:
-        raise ValueError("no event has rows, so the columns are unknown; add ('rows', table), if with no row")
+        raise ValueError(
+            "no event has rows, so the columns are unknown; add ('rows', table), even one without rows"
+        )
     table = pa.concat_tables(accepted)
     reached = watermark if query.late == "update" else watermark - query.lateness
     return _windows(table, query.bind(table.schema), reached), pa.concat_tables(late)

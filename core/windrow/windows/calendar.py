@@ -148,7 +148,7 @@ class Calendar:
             wrong = earliest if earliest < FARTHEST[0] else latest
             raise TimeColumnError(
                 f"a time of {wrong} microseconds is not between the years 1 and 9999, in which zone {self.zone!r} has a "
-                f"calendar; is it in another unit? Say it with Query(time_unit=)"
+                f"calendar; is it in another unit? Set it with Query(time_unit=)"
             )
 
     def instants(self, civil: Ints) -> Ints:

@@ -67,7 +67,7 @@ class PolicyWindow(Window):
         if valid is None and evict is None:
             raise WindowError("PolicyWindow needs a policy: give valid=, evict=, or both")
         if version is not None and (isinstance(version, bool) or not isinstance(version, str | int)):
-            raise WindowError(f"version of PolicyWindow has to be a text or a whole number, not {version!r}")
+            raise WindowError(f"version of PolicyWindow has to be text or a whole number, not {version!r}")
         if not isinstance(monotone, bool):
             raise WindowError(f"monotone of PolicyWindow has to be True or False, not {monotone!r}")
         functions = {"valid": _function("valid", valid), "evict": _function("evict", evict)}

@@ -167,7 +167,7 @@ def _on_calendar(range: Length, slide: Length, offset: Length, zone: str) -> dic
     for name, length in (("range", range), ("slide", slide)):
         if unit == "mo" and (length.micros or not length.months):
             raise WindowError(
-                f"range and slide of TimeWindow have to be both of months, quarters and years, or both of days and weeks; "
+                f"range and slide of TimeWindow have to be both in months, quarters and years, or both in days and weeks; "
                 f"{name} is {length.text()!r}"
             )
         if unit == "d" and length.micros % DAY:

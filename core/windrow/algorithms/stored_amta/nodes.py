@@ -155,7 +155,7 @@ def check_header(image: Any) -> None:
     if head > tail or top > 61 or depth > top + 3:
         raise CorruptSnapshot("the numbers in 'meta' are of no window")
     if image["batch"] < 4 or image["batch"] & (image["batch"] - 1) or image["batch"] > 1 << 30:
-        raise CorruptSnapshot("the batch of a window has to be a power of two from 4 on")
+        raise CorruptSnapshot("the batch of a window has to be a power of two of at least 4")
     if len(image["splits"]) != 62 or len(image["first"]) != 62:
         raise CorruptSnapshot("'splits' and 'first' have to have 62 numbers")
     for level, split in enumerate(image["splits"][: top + 1]):

@@ -84,7 +84,7 @@ class StoredAMTA(Levels):
         refused."""
         if batch < 4 or batch & (batch - 1) or not 1 <= low_water <= batch:
             raise WindowError(
-                f"StoredAMTA needs a batch that is a power of two from 4 on, and 1 ≤ low_water ≤ batch, not {batch} and {low_water}"
+                f"StoredAMTA needs a batch that is a power of two of at least 4, and 1 ≤ low_water ≤ batch, not {batch} and {low_water}"
             )
         super().__init__(monoid_of(aggregate), pages, name, batch, low_water, compiled)
         self.commits = 0
