@@ -332,7 +332,7 @@ class Valid:
         (Valid, {"partial": {"a": "f8"}, "identity": ("0",)}, "has '0' for 'a'"),
         (Valid, {"partial": {"a": "text"}, "identity": (0,)}, "partial field 'a' has the type 'text'"),
         (Valid, {"partial": {"a": "f8[0]"}, "identity": (0,)}, "partial field 'a'"),
-        (Valid, {"output": "dubble"}, "output of Valid: 'dubble' is no Arrow type"),
+        (Valid, {"output": "dubble"}, "output of Valid: 'dubble' is not an Arrow type"),
     ],
     ids=lambda value: getattr(value, "__name__", None) or str(value)[:30],
 )

@@ -381,7 +381,7 @@ def test_a_file_that_cannot_be_read_or_written_is_refused(saved: Path) -> None:
     (saved / "semicolons.csv").write_text("ts;plug;load\n1;a;2\n")
     cases = {
         "cannot be read as Parquet": ("--input", broken),
-        "the ending tells the format": ("--input", rows, "--output", saved / "windows.xlsx"),
+        "the ending says what format": ("--input", rows, "--output", saved / "windows.xlsx"),
         "cannot be written as CSV": ("--input", rows, "--output", saved / "no" / "such" / "windows.csv"),
         "there is no folder": ("--input", rows, "--output", saved / "no" / "such" / "windows.csv"),
         "does not exist": ("--input", saved / "absent.csv"),
@@ -740,6 +740,11 @@ def test_a_run_that_is_stopped_leaves_no_file(saved: Path, number: signal.Signal
         running.kill()
     assert running.returncode not in (0, -number)
     assert not list(saved.glob("*windows*")) and not list(saved.glob(".*"))
+
+
+def test_the_package_is_the_command_too() -> None:
+    asked = subprocess.run([sys.executable, "-m", "windrow", "--version"], capture_output=True, text=True)
+    assert asked.stdout.strip().endswith(wr.__version__)
 
 
 def test_version() -> None:

@@ -123,5 +123,5 @@ def test_sketches_keep_the_laws() -> None:
 def test_what_has_no_form_there_is_refused() -> None:
     with pytest.raises(AggregateError, match="DataSketches has no form for values of decimal"):
         wr.HyperLogLog("x", returns="datasketches").bind([pa.decimal128(10, 2)])
-    with pytest.raises(AggregateError, match="returns is 'bytes'; expected nothing"):
+    with pytest.raises(AggregateError, match="returns is 'bytes'; expected None"):
         wr.HyperLogLog("x", returns="bytes")
