@@ -11,9 +11,10 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
+from http.client import NOT_FOUND, HTTPException
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -120,7 +121,12 @@ class JobFigures:
         return counted, held, min(watermarks, default=None)
 
     def _checkpoints(self) -> dict[str, float]:
-        shown = self._ask("/checkpoints")
+        try:
+            shown = self._ask("/checkpoints")
+        except HTTPError as answer:
+            if answer.code == NOT_FOUND:  # the job has no checkpoints
+                return {}
+            raise
         done = float(shown["counts"]["completed"])
         each = shown.get("summary") or {}
         seconds, written = (
