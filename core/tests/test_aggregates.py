@@ -295,7 +295,7 @@ def test_overflow_is_never_silent() -> None:
         (lambda: wr.product({}), "one or more aggregates"),
         (lambda: wr.product({"a": 3}), "expected an aggregate"),  # type: ignore[dict-item]
         (lambda: wr.from_beam(object(), "x", output="double"), "has no method create_accumulator"),
-        (lambda: wr.from_beam(Halving(), "x", output="dubble"), "no Arrow type"),
+        (lambda: wr.from_beam(Halving(), "x", output="dubble"), "not an Arrow type"),
     ],
 )
 def test_mistakes_are_named(make: Any, told: str) -> None:

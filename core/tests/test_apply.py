@@ -355,7 +355,7 @@ def test_it_is_written_and_read_in_documents() -> None:
     [
         ((7, "x"), "function of Apply has to be a function"),
         ((slow, []), "columns of Apply"),
-        ((slow, "x", "no type"), "returns of Apply: 'no type' is no Arrow type"),
+        ((slow, "x", "no type"), "returns of Apply: 'no type' is not an Arrow type"),
         ((slow, "x", {}), "empty dict"),
     ],
 )

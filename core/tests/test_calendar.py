@@ -68,7 +68,7 @@ def test_what_a_calendar_refuses() -> None:
     for arguments, message in [
         ({"range": "1d", "zone": "Europe/Atlantis"}, "no time zone 'Europe/Atlantis'"),
         ({"range": "1h", "zone": "UTC"}, "range of TimeWindow is '1h'; with a zone it has to be whole days"),
-        ({"range": "1mo", "slide": "1d"}, "both of months, quarters and years"),
+        ({"range": "1mo", "slide": "1d"}, "both in months, quarters and years"),
         ({"range": "1d", "offset": "1mo"}, "give days and hours"),
         ({"range": "0d", "zone": "UTC"}, "longer than zero"),
         ({"range": "9000y"}, "at most 5000 years"),
@@ -91,7 +91,7 @@ def test_the_unit_of_numbers() -> None:
     assert wr.Query.from_json(query.to_json()) == query
     for data, message in [
         ({"ts": pa.array([0], pa.timestamp("s"))}, "leave time_unit='s' out"),
-        ({"ts": [float("nan")]}, "which is no time"),
+        ({"ts": [float("nan")]}, "which is not a time"),
         ({"ts": [1 << 50]}, "more than 70,000 years"),
     ]:
         with pytest.raises(TimeColumnError, match=message):

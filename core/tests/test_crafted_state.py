@@ -85,7 +85,7 @@ def test_an_image_that_no_operator_writes_is_refused(change: dict[str, Any], mes
     [
         ({"stamps": int64s(5, 5, 20)}, "not in order"),
         ({"stamps": int64s(0, 5)}, "partials of 2 slices"),
-        ({"stamps": int64s(0, 5, 20)[:-1]}, "no multiple of 8"),
+        ({"stamps": int64s(0, 5, 20)[:-1]}, "not a multiple of 8"),
         ({"stops": int64s(0, 4, 20)}, "ends before it begins"),
         ({"stops": int64s(0, 9, 20)}, "longer than a point"),
         ({"pages": int64s(1 << 48 | 1, 0, 0)}, "in no store"),

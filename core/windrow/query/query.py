@@ -337,7 +337,7 @@ def _windows(window: object) -> Window | Named[Window]:
                 f"several windows have to be TimeWindows, not {each!r}; write one query for each other"
             )
         if not isinstance(label, str) or label in labels:
-            raise QueryError(f"every window needs its own label, as text; {label!r} is not")
+            raise QueryError(f"every window needs a label of its own, as text; {label!r} is not one")
         labels.add(label)
     if len({each.calendar for _, each in items}) > 1:
         raise QueryError(
