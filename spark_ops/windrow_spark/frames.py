@@ -10,7 +10,7 @@ from windrow import Idle, Query
 from windrow.durations import Duration
 from windrow.errors import QueryError
 from windrow.query.key_ranges import cuttable
-from windrow.query.slicing import PushDown, obstacle, push_down_option, scalable, time_windows
+from windrow.query.slicing import PushDown, exact, obstacle, push_down_option, time_windows
 from windrow.query.worker_models import extents_of
 from windrow_spark import batch, key_ranges, ranges, slices
 from windrow_spark.checkpoints import check_checkpoint
@@ -151,7 +151,7 @@ def _obstacle(frame: Any, fitted: FittedQuery, asked: PushDown, *, stream: bool 
         )
     if asked is True and reason:
         raise QueryError(f"push_down=True: {reason}; leave push_down out, and rows go to Python")
-    if not reason and asked is not True and not scalable(fitted.bound):
+    if not reason and asked is not True and not exact(fitted.bound):
         reason = "Spark's SQL rounds an aggregate more than windrow does; push_down=True accepts that"
     return reason
 

@@ -15,8 +15,7 @@ from typing import Any, Literal
 from pyspark.sql import functions as F
 
 from windrow.aggregates import SliceSql
-from windrow.aggregates.split_sums import split_scale
-from windrow.query.slicing import copies_in_sql, exact, sql_forms
+from windrow.query.slicing import copies_in_sql, sql_forms
 from windrow_spark.batch import column
 from windrow_spark.cluster import connected, cores
 from windrow_spark.schemas import FittedQuery
@@ -47,12 +46,11 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Look:
-    """What the first rows tell: whether these are all, how many share a slice (none if their order hides it), how large values are."""
+    """What the first rows tell: whether these are all, and how many share a slice (none if their order hides it)."""
 
     rows: int
     complete: bool
     rows_a_slice: float | None
-    scales: Mapping[str, float | None]
 
     @property
     def sparse(self) -> bool:
@@ -61,20 +59,14 @@ class Look:
 
 
 def plan_of(frame: Any, fitted: FittedQuery) -> BatchPlan:
-    """The plan of a query that can be pushed down without more rounding than windrow's, or whose values have to be looked at for that."""
+    """The plan of a query that can be pushed down without more rounding than windrow's."""
     bound = fitted.bound
     time = bound.schema.field(bound.query.time).type
     copies = copies_in_sql(bound) if time in TIME_TYPES else None
-    if copies is not None and copies <= 2 and exact(bound):
-        forms = sql_forms(bound)
-        assert forms is not None
+    forms = sql_forms(bound)
+    if copies is not None and copies <= 2:
         return _alone(copies, forms, sparse=True, why="few windows share a row")
     seen = look(frame, fitted)
-    forms = sql_forms(bound, seen.scales)
-    if forms is None:
-        return BatchPlan(
-            "rows", "no first row tells how large the values are, which exact sums in SQL need", {}
-        )
     rows = seen.rows if seen.complete else rows_of(frame)
     tasks = 1 if rows is None else cores(frame.sparkSession)
     if copies is not None and _cheap(copies, seen, rows, tasks):
@@ -88,7 +80,6 @@ def asked_for(fitted: FittedQuery) -> BatchPlan:
     """The plan with ``push_down=True``: no row is looked at, and Spark may round floating-point sums."""
     bound = fitted.bound
     forms = sql_forms(bound)
-    assert forms is not None, "obstacle() has looked"
     tumbling = copies_in_sql(bound) == 1 and bound.schema.field(bound.query.time).type in TIME_TYPES
     if tumbling and all(form.windows is not None for form in forms.values()):
         return BatchPlan("groups", "windows do not overlap", forms)
@@ -104,7 +95,7 @@ def _alone(copies: int, forms: Mapping[str, SliceSql], *, sparse: bool, why: str
 def _cheap(copies: int, seen: Look, rows: int | None, tasks: int) -> bool:
     """Whether Spark copies rows or slices to their windows in less time than Python needs.
 
-    >>> dense, sparse = Look(2048, False, 100.0, {}), Look(2048, False, 1.0, {})
+    >>> dense, sparse = Look(2048, False, 100.0), Look(2048, False, 1.0)
     >>> _cheap(1000, dense, 2_000_000, 2), _cheap(1000, dense, 50_000, 2), _cheap(8, dense, None, 2)
     (False, True, True)
     >>> _cheap(8, sparse, 2_000_000, 2), _cheap(4, sparse, None, 2)
@@ -121,23 +112,10 @@ def look(frame: Any, fitted: FittedQuery) -> Look:
     """Look at the first rows, with one task. If they are few, or not in the order of time, they do not tell how many share a slice."""
     bound = fitted.bound
     key = F.hash(*map(column, fitted.query.by)) if fitted.query.by else F.lit(0)
-    rounded = [name for name, monoid in bound.monoids.items() if monoid.sql and not monoid.sql.exact]
-    sizes = [F.expr(f"abs(cast({_input(fitted, name)} as double))") for name in rounded]
-    some = frame.select(key, slice_start(bound, event_time(fitted)), *sizes).limit(SAMPLE).collect()
+    some = frame.select(key, slice_start(bound, event_time(fitted))).limit(SAMPLE).collect()
     placed = [(row[0], row[1]) for row in some if row[1] is not None]
-    scales = {name: _scale(row[2 + number] for row in some) for number, name in enumerate(rounded)}
     complete = len(some) < SAMPLE
-    return Look(len(some), complete, rows_a_slice(placed, complete=complete), scales)
-
-
-def _input(fitted: FittedQuery, name: str) -> str:
-    inputs = fitted.bound.sql_inputs(name, "spark")
-    assert inputs, "obstacle() has looked"
-    return inputs[0]
-
-
-def _scale(sizes: Any) -> float | None:
-    return split_scale(max((size for size in sizes if size is not None and size < float("inf")), default=0.0))
+    return Look(len(some), complete, rows_a_slice(placed, complete=complete))
 
 
 def rows_a_slice(rows: list[tuple[int, int]], *, complete: bool = False) -> float | None:

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 
 from windrow.aggregates import SliceSql
 from windrow.columns.times import PER_UNIT, TimeUnit
-from windrow.expressions.sql import quoted
 from windrow.query.bound import BoundQuery
 from windrow.query.slicing import cuts, time_windows
 from windrow_spark.batch import column, sorted_through, task, with_code
@@ -29,8 +28,7 @@ def by_slices(frame: Any, fitted: FittedQuery, forms: Mapping[str, SliceSql] | N
     by = [column(name) for name in fitted.query.by]
     time = fitted.query.time
     start = slice_start(fitted.bound, event_time(fitted))
-    rows = prepared(frame, fitted.bound, forms or {})
-    slices = rows.groupBy(*by, start.alias(time)).agg(*partials(fitted.bound, forms))
+    slices = frame.groupBy(*by, start.alias(time)).agg(*partials(fitted.bound, forms))
     sent = partials_schema(fitted, slices)
     through = with_code(
         frame, fitted.query, fitted.schema, task(fitted.query, fitted.schema, sent), partials=sent
@@ -46,32 +44,11 @@ def partials(bound: BoundQuery, forms: Mapping[str, SliceSql] | None = None) -> 
         assert sql is not None and monoid.fields is not None
         expressions = sql.on("spark")
         assert expressions is not None
+        inputs = bound.sql_inputs(name, "spark")
+        assert inputs is not None, "obstacle() has looked"
         for field in monoid.fields:
-            text = filled(expressions[field.name], bound, name, sql)
-            found.append(F.expr(text).alias(f"{name}.{field.name}"))
+            found.append(F.expr(expressions[field.name].format(*inputs)).alias(f"{name}.{field.name}"))
     return found
-
-
-def prepared(frame: Any, bound: BoundQuery, forms: Mapping[str, SliceSql]) -> Any:
-    """The rows with the columns that forms of SQL need. Each may use the ones before it, and is computed once."""
-    made = [
-        F.expr(filled(text, bound, name, form)).alias(_prepared(name, column_name))
-        for name, form in forms.items()
-        for column_name, text in form.prepared
-    ]
-    return frame.select("*", *made) if made else frame
-
-
-def filled(text: str, bound: BoundQuery, name: str, form: SliceSql) -> str:
-    """An expression of an aggregate's SQL with the columns that it reads."""
-    inputs = bound.sql_inputs(name, "spark")
-    assert inputs is not None, "obstacle() has looked"
-    places = {each: quoted(_prepared(name, each)) for each, _ in form.prepared}
-    return text.format(*inputs, **places)
-
-
-def _prepared(output: str, name: str) -> str:
-    return f"__windrow_{output}_{name}"
 
 
 def partials_schema(fitted: FittedQuery, slices: Any) -> pa.Schema:

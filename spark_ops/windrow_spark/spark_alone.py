@@ -20,7 +20,7 @@ from windrow.query.slicing import time_windows
 from windrow_spark.batch import column, quoted
 from windrow_spark.null_times import no_time
 from windrow_spark.schemas import FittedQuery
-from windrow_spark.slices import event_time, filled, prepared
+from windrow_spark.slices import event_time
 
 TIME_TYPES = (pa.timestamp("us", "UTC"), pa.int64())
 _START = "__windrow_start"
@@ -34,17 +34,16 @@ def by_spark(frame: Any, fitted: FittedQuery, forms: Mapping[str, SliceSql], *, 
     time = F.coalesce(event_time(fitted), F.raise_error(_no_time(query.time)).cast("long"))
     latest = time - F.pmod(time - F.lit(window.offset), F.lit(window.slide))
     by = [column(name) for name in query.by]
-    frame = prepared(frame, bound, forms)
     if window.range == window.slide:
-        found = frame.groupBy(*by, latest.alias(_START)).agg(*_parts(bound, forms))
+        found = frame.groupBy(*by, latest.alias(_START)).agg(*_parts(bound, sql))
     elif two_steps:
-        slices = frame.groupBy(*by, latest.alias(_START)).agg(*_parts(bound, forms))
+        slices = frame.groupBy(*by, latest.alias(_START)).agg(*_parts(bound, sql))
         parts = [column(name) for name in slices.columns[len(by) + 1 :]]
         copies = slices.select(*by, _starts(F.col(_START), window).alias(_START), *parts)
         found = copies.groupBy(*by, _START).agg(*_merged(sql))
     else:
         copies = frame.select("*", _starts(latest, window).alias(_START))
-        found = copies.groupBy(*by, _START).agg(*_parts(bound, forms))
+        found = copies.groupBy(*by, _START).agg(*_parts(bound, sql))
     bounds = [F.col(_START), F.col(_START) + F.lit(window.range)]
     results = [F.expr(each.lower.format(**_places(name, each))) for name, each in sql.items()]
     values = [*by, *(_instant(each, bound.bound_type) for each in bounds), *results]
@@ -69,13 +68,13 @@ def _starts(latest: Any, window: Any) -> Any:
     return F.explode(F.sequence(earliest, latest, F.lit(window.slide).cast("long")))
 
 
-def _parts(bound: BoundQuery, forms: Mapping[str, SliceSql]) -> list[Any]:
-    return [
-        F.expr(filled(text, bound, name, form)).alias(f"{name}.{part}")
-        for name, form in forms.items()
-        if form.windows is not None
-        for part, text in form.windows.parts.items()
-    ]
+def _parts(bound: BoundQuery, sql: Mapping[str, WindowSql]) -> list[Any]:
+    found = []
+    for name, each in sql.items():
+        inputs = bound.sql_inputs(name, "spark")
+        assert inputs is not None, "obstacle() has looked"
+        found += [F.expr(text.format(*inputs)).alias(f"{name}.{part}") for part, text in each.parts.items()]
+    return found
 
 
 def _merged(sql: Mapping[str, WindowSql]) -> list[Any]:

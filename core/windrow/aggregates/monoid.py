@@ -73,9 +73,6 @@ class SliceSql:
     ``NULL`` stands for the field's identity. ``flink`` is given where Flink's SQL differs from Spark's,
     ``engines`` names those whose arithmetic keeps our null and NaN rules, and ``exact`` is false if the
     engine rounds more than we do. ``windows`` is given if Spark can also merge slices and lower the result.
-    ``scaled`` gives a form that does not round more, from what :func:`~windrow.aggregates.split_sums.split_scale` makes
-    of the largest magnitude that values have. ``prepared`` are columns that Spark makes of each row first, as names and
-    expressions; these and all others may use the earlier ones as ``{name}``.
     """
 
     fields: Mapping[str, str]
@@ -83,8 +80,6 @@ class SliceSql:
     engines: tuple[str, ...] = ("spark", "flink")
     exact: bool = True
     windows: WindowSql | None = None
-    scaled: Callable[[float], SliceSql] | None = None
-    prepared: tuple[tuple[str, str], ...] = ()
 
     def on(self, engine: str) -> Mapping[str, str] | None:
         """The expressions for ``"spark"`` or ``"flink"``; ``None`` if that engine cannot compute the partial.

@@ -122,12 +122,8 @@ _MARKED: dict[str, Callable[..., Any]] = {
 
 def _counted_sql(sql: SliceSql, selective: bool) -> SliceSql:
     n = {"n": "case when count({0}) > 0 then 1 else 0 end" if selective else "count({0})"}
-    scaled = sql.scaled
     return dataclasses.replace(
-        sql,
-        fields={**sql.fields, **n},
-        flink=None if sql.flink is None else {**sql.flink, **n},
-        scaled=scaled and (lambda scale: _counted_sql(scaled(scale), selective)),
+        sql, fields={**sql.fields, **n}, flink=None if sql.flink is None else {**sql.flink, **n}
     )
 
 

@@ -29,9 +29,7 @@ from windrow.aggregates.halves import (
     total_int64,
     total_uint64,
 )
-from windrow.aggregates.monoid import WindowSql
 from windrow.aggregates.nulls import counted
-from windrow.aggregates.split_sums import PARTS, split_columns, split_sums, split_total
 
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int64)
 ROUNDING = 1e-15
@@ -222,37 +220,6 @@ class _Shape:
     tolerance: float
 
 
-_X = "cast({0} as double)"
-
-
-def _split_sum(scale: float) -> SliceSql:
-    """Sums of floats that do not round more than ours."""
-    sums = split_sums()
-    total, error = split_total(**sums)
-    result, rest = split_total(**{name: f"{{{name}}}" for name in PARTS})
-    return SliceSql(
-        {"sum": total, "error": error},
-        engines=("spark",),
-        prepared=split_columns(_X, scale),
-        windows=WindowSql(sums, dict.fromkeys(PARTS, "sum({0})"), f"({result} + ({rest}))"),
-    )
-
-
-def _divided_by_count(sql: SliceSql) -> SliceSql:
-    """The mean, where ``sql`` gives the total."""
-    windows, scaled = sql.windows, sql.scaled
-    return replace(
-        sql,
-        windows=windows
-        and WindowSql(
-            {**windows.parts, "n": "count({0})"},
-            {**windows.merge, "n": "sum({0})"},
-            f"case when {{n}} > 0 then {windows.lower} / {{n}} end",
-        ),
-        scaled=scaled and (lambda scale: _divided_by_count(scaled(scale))),
-    )
-
-
 _SPARK = spark_halves("cast({0} as bigint)")
 _FLINK = flink_halves("cast({0} as bigint)")
 _halves = _Shape(
@@ -268,7 +235,7 @@ _compensated = _Shape(
     lift=compensated,
     combine=compensated_combine,
     invert=None,
-    sql=SliceSql({"sum": f"sum({_X})", "error": "cast(0 as double)"}, exact=False, scaled=_split_sum),
+    sql=SliceSql({"sum": "sum(cast({0} as double))", "error": "cast(0 as double)"}, exact=False),
     tolerance=ROUNDING,
 )
 _careful = _Shape(
@@ -312,8 +279,7 @@ def _monoid(
 def _mean(aggregate: Aggregate, type_: pa.DataType, shape: _Shape, lower: Any) -> Monoid:
     """With a count of the rows, which ``lower`` finds last."""
     counting = counted(_monoid(aggregate, type_, shape, lower, pa.float64()))
-    sql = counting.sql and _divided_by_count(counting.sql)
-    return replace(counting, lower=lower, lowers_count=True, sql=sql)
+    return replace(counting, lower=lower, lowers_count=True)
 
 
 def total(_: Any) -> Any:

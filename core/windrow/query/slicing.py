@@ -39,7 +39,6 @@ __all__ = [
     "obstacle",
     "panes",
     "push_down_option",
-    "scalable",
     "slice_start",
     "sql_forms",
     "time_windows",
@@ -152,36 +151,9 @@ def exact(bound: BoundQuery) -> bool:
     return all(monoid.sql is not None and monoid.sql.exact for monoid in bound.monoids.values())
 
 
-def scalable(bound: BoundQuery) -> bool:
-    """Whether Spark's SQL rounds no more than windrow does, once it is known how large values are."""
-    forms = [monoid.sql for monoid in bound.monoids.values()]
-    return all(form is not None and (form.exact or form.scaled is not None) for form in forms)
-
-
-def sql_forms(
-    bound: BoundQuery, scales: Mapping[str, float | None] | None = None
-) -> dict[str, SliceSql] | None:
-    """The SQL of each aggregate, by output name. ``scales`` are for those whose exact form needs one; none if one is missing.
-
-    >>> import pyarrow as pa
-    >>> import windrow as wr
-    >>> query = wr.Query(window=wr.TimeWindow("1m"), aggregates={"n": wr.Count(), "mean": wr.Mean("load")})
-    >>> bound = query.bind(pa.schema({"ts": pa.int64(), "load": pa.float64()}))
-    >>> exact(bound), scalable(bound), sql_forms(bound, {}) is None
-    (False, True, True)
-    >>> [form.exact for form in sql_forms(bound, {"mean": 1024.0}).values()]
-    [True, True]
-    """
-    found = {}
-    for name, monoid in bound.monoids.items():
-        form = monoid.sql
-        if form is not None and scales is not None and not form.exact:
-            scale = scales.get(name)
-            form = None if form.scaled is None or scale is None else form.scaled(scale)
-        if form is None:
-            return None
-        found[name] = form
-    return found
+def sql_forms(bound: BoundQuery) -> dict[str, SliceSql]:
+    """The SQL of each aggregate, by output name. Called for queries that can be pushed down."""
+    return {name: monoid.sql for name, monoid in bound.monoids.items() if monoid.sql is not None}
 
 
 def copies_in_sql(bound: BoundQuery) -> int | None:
@@ -195,7 +167,7 @@ def copies_in_sql(bound: BoundQuery) -> int | None:
     >>> def query(window, aggregate): return wr.Query(window=window, aggregates={"x": aggregate}).bind(schema)
     >>> copies_in_sql(query(wr.TimeWindow("1m"), wr.Max("load")))
     1
-    >>> copies_in_sql(query(wr.TimeWindow("1m", "10s"), wr.Mean("load")))
+    >>> copies_in_sql(query(wr.TimeWindow("1m", "10s"), wr.Max("load")))
     6
     >>> copies_in_sql(query(wr.TimeWindow("1m"), wr.Std("load")))
     """
@@ -203,7 +175,7 @@ def copies_in_sql(bound: BoundQuery) -> int | None:
     if len(windows) != 1 or query.labelled or query.early is not None or windows[0].range % windows[0].slide:
         return None
     forms = [monoid.sql for monoid in bound.monoids.values()]
-    whole = all(form is not None and (form.windows or form.scaled) is not None for form in forms)
+    whole = all(form is not None and form.windows is not None for form in forms)
     return windows[0].range // windows[0].slide if whole else None
 
 
