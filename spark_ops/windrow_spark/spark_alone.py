@@ -15,9 +15,10 @@ from pyspark.sql import functions as F
 
 from windrow.aggregates import SliceSql
 from windrow.aggregates.monoid import WindowSql
+from windrow.expressions.sql import quoted
 from windrow.query.bound import BoundQuery
 from windrow.query.slicing import time_windows
-from windrow_spark.batch import column, quoted
+from windrow_spark.batch import column
 from windrow_spark.null_times import no_time
 from windrow_spark.schemas import FittedQuery
 from windrow_spark.slices import event_time
