@@ -111,12 +111,12 @@ def break_even(folder: Path, scale: float, results: Results) -> None:
         tenth = Rows(few.count // 10, 16, per_second)
         asked, slow = run.query(ratio, 1), ratio == 1000 and name == "sparse"
         ways: dict[str, Callable[[Rows], float]] = {
-            "gathered": lambda rows, asked=asked: run.gathered(rows, asked),
-            "HOP": lambda rows, ratio=ratio: run.hop(rows, ratio, 1),
-            "push-down": lambda rows, asked=asked: run.pushed_down(rows, asked),
-            "packed": lambda rows, asked=asked: run.packed(rows, folder, asked),
-            "two steps in SQL": lambda rows, ratio=ratio: run.two_steps(rows, ratio, 1),
-            "Java windows": lambda rows, ratio=ratio: run.java_windows(rows, ratio, 1),
+            "gathered": partial(run.gathered, asked=asked),
+            "HOP": partial(run.hop, range_=ratio, slide=1),
+            "push-down": partial(run.pushed_down, asked=asked),
+            "packed": partial(run.packed, folder=folder, asked=asked),
+            "two steps in SQL": partial(run.two_steps, range_=ratio, slide=1),
+            "Java windows": partial(run.java_windows, range_=ratio, slide=1),
         }
         for way, taking in ways.items():
             if way == "Java windows" and ratio == 1000:
@@ -165,9 +165,9 @@ SLOTS = (("parallelism 1", 1, 2), ("parallelism 2", 2, 2), ("parallelism 1 on on
 
 def slots(folder: Path, scale: float, results: Results) -> None:
     """one slot and two: ``windowed``, and FPBA (max over the last 1024 rows at every row, 84 keys), without the start of the job"""
-    ways: dict[str, tuple[Callable[[Rows, int], float], Rows, Rows]] = {
+    ways: dict[str, tuple[Callable[..., float], Rows, Rows]] = {
         "windowed": (
-            lambda data, parallelism: run.gathered(data, run.query(10, 1), parallelism),
+            partial(run.gathered, asked=run.query(10, 1)),
             Rows(int(1_000_000 * scale), 16, 10_000),
             Rows(int(16_000_000 * scale), 16, 10_000),
         ),
@@ -179,7 +179,7 @@ def slots(folder: Path, scale: float, results: Results) -> None:
     }
     for name, (way, few, many) in ways.items():
         for parallelism in (1, 2):
-            way(few, parallelism)  # compiles, and warms the JVM up
+            way(few, parallelism=parallelism)  # compiles, and warms the JVM up
         for _ in range(2):
             for case, parallelism, cores in SLOTS:
                 with run.on_cores(cores):
