@@ -173,6 +173,8 @@ class Wiring:
     """How many threads a slot has for the operator's work; ``None`` is one for each core."""
     log: int = LOG
     """How many bytes of a bucket are logged at least before its operator writes its pages."""
+    worth: int = WORTH
+    """How many times as long as the pages the log may be."""
     queries: Mapping[int, Query] | None = None
     """The query of each Flink key, if they differ."""
     emitter: bool = False
@@ -314,7 +316,7 @@ class WindowFunction(KeyedProcessFunction):
         late_rows, lcs_tasks = held.drained(len(entries), settled=settled)
         self.late_rows.inc(late_rows)
         self.lcs_tasks.inc(lcs_tasks)
-        if held.log_bytes >= max(self.wiring.log, min(WORTH * held.pages.size, LONGEST)):
+        if held.log_bytes >= max(self.wiring.log, min(self.wiring.worth * held.pages.size, LONGEST)):
             operator.commit()
             self.log.clear()
             held.log_cleared()
