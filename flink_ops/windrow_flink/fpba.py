@@ -33,7 +33,7 @@ class FPBA(KeyedProcessFunction):
     over, because that would cost more than it saves. ``row_type`` is the type of the stream's rows, or their
     ``pyarrow.Schema``. The query's keys (``by``) must be the same for all rows of a Flink key, so name the columns that
     the stream is keyed by. State is one operator per Flink key, and rows cross into Python one by one. :meth:`over` gathers
-    them, and is many times as fast. In thread mode, ``.disable_chaining()`` the result of ``process``.
+    them, which saves these crossings. In thread mode, ``.disable_chaining()`` the result of ``process``.
 
     - Order: rows of one key by time, then arrival; disorder as far as the watermark allows.
     - Operator: any monoid. Combines per slide: fewer than 3 amortised, 3 worst, in the slot's own thread.
@@ -77,8 +77,8 @@ class FPBA(KeyedProcessFunction):
         """The same windows of a stream that is not keyed yet.
 
         The JVM gathers rows by the query's own keys, and they cross into Python together, as those of
-        :func:`windrow_flink.windowed` do, whose arguments the others are. That takes a small part of the time of a
-        Python ``key_by`` and a row by row ``process``. Late rows may go to a side output (``late="side"``).
+        :func:`windrow_flink.windowed` do, whose arguments the others are. That saves the crossings of a Python ``key_by``
+        and of a ``process`` row by row. Late rows may go to a side output (``late="side"``).
         """
         _check(query)
         return windows_of(
