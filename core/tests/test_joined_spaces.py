@@ -80,7 +80,7 @@ UPDATES = st.lists(
 
 
 @given(cut_graphs(), UPDATES, st.lists(st.integers(0, 22), max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_graph_that_is_cut_into_spaces_is_that_of_one_space(
     cut: Any, given_: list[Any], marks: list[int]
 ) -> None:

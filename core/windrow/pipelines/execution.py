@@ -22,10 +22,12 @@ from windrow.pipelines.state import StreamState, Values
 from windrow.pipelines.turns import OpenWindows, tick
 from windrow.pipelines.windowing import WindowedStream
 
-__all__ = ["CompositeRunner", "Execution"]
+__all__ = ["RESTARTED", "CompositeRunner", "Execution"]
 
 FIRST = -1
 """The place in the heap of a composite that runs at its first changed input."""
+RESTARTED = ("",)
+"""Instead of channels: what is exported is not an update, but that the stream begins anew."""
 
 
 class CompositeRunner:
@@ -169,6 +171,11 @@ class Execution:
         out.append(update)
         if (spaces := self.graph.exports.get(update.stream)) is not None:
             self.exported.append((spaces, update))
+
+    def export_restart(self, name: str, at: Id) -> None:
+        """A stream is computed differently from an id on: other spaces forget its values, too."""
+        if (spaces := self.graph.exports.get(name)) is not None:
+            self.exported.append((spaces, Update(name, at, (), RESTARTED)))
 
     def channels(self, name: str) -> tuple[str, ...]:
         return tuple(self.graph.channels(name) or ())

@@ -92,6 +92,10 @@ class Graph:
         stream = self.streams.get(name)
         return stream if isinstance(stream, Source) and stream.space is None else None
 
+    def imported(self, name: str, home: str) -> bool:
+        """Whether a stream is imported from a space."""
+        return name in self.imports and self.streams[name].space == home
+
     def may(self, who: str, right: str, name: str) -> bool:
         """Whether somebody has a right on a stream."""
         if who == owner_of(name):

@@ -33,7 +33,7 @@ from windrow.pipelines.changes import AFTER_WINDOWS, BEFORE, Change, Id
 from windrow.pipelines.chunks import Chunk
 from windrow.pipelines.crossings import Place, check_rounds
 from windrow.pipelines.emissions import Emissions, Report
-from windrow.pipelines.execution import Execution
+from windrow.pipelines.execution import RESTARTED, Execution
 from windrow.pipelines.graph import Graph
 from windrow.pipelines.header import SpaceHeader
 from windrow.pipelines.ledger import Ledger
@@ -101,8 +101,6 @@ class Runtime:
         self._backlog = Backlog(self._execution, columns)
         self._open()
 
-    # Rows in, updates out.
-
     def process(self, updates: Any = None, changes: Any = None) -> Emissions:
         """Take updates and changes; returns what was emitted.
 
@@ -157,7 +155,7 @@ class Runtime:
             at = Id(*update[:3])
             if update.ts >= self.watermark:
                 self._waiting.add(update)
-            elif (last := self.state(update.stream).last) is None or last < at:
+            elif update.named is not None and ((last := self.state(update.stream).last) is None or last < at):
                 self._report("refused", update.stream, at, "the imported update came behind the watermark")
 
     def exports(self) -> dict[str, list[Imported]]:
@@ -165,7 +163,8 @@ class Runtime:
         found: dict[str, list[Imported]] = {}
         for spaces, update in self._execution.exported:
             for space in spaces:
-                row = Imported(*update.at, update.named, update.stream, self.graph.place.space)
+                named = None if update.channels == RESTARTED else update.named
+                row = Imported(*update.at, named, update.stream, self.graph.place.space)
                 found.setdefault(space, []).append(row)
         return found
 
@@ -185,7 +184,8 @@ class Runtime:
                 self._ledger.refuse(self._ledger.add(change))
                 raise PipelineError(f"{passed}; give a later time, or none for now")
             self._report("late", name_of(change), at, f"{passed}; it does from now on")
-        self._apply(change, self._ledger.add(change), Emissions() if out is None else out)
+        now = Id(self.watermark, AFTER_WINDOWS)
+        self._apply(change, self._ledger.add(change), Emissions() if out is None else out, now)
         return "applied"
 
     def number(self, count: int) -> int:
@@ -276,8 +276,6 @@ class Runtime:
         prefix = f"w/{self._ledger.generation(plan.stream.name)}/{plan.stream.name}/"
         return WindowedStream(plan, Shared(self.pages, prefix, self._stored.put, self._stored.gone))
 
-    # Events in order.
-
     def _wait(self, events: Iterable[Event]) -> None:
         for event in events:
             if event[0] < self.watermark:
@@ -317,6 +315,9 @@ class Runtime:
             changed: dict[str, Values] = {}
             for update in group:
                 stream, home = update[4:] if isinstance(update, Imported) else (at.origin, None)
+                if update[3] is None and home is not None and self.graph.imported(stream, home):
+                    self._restart(stream, False)  # it is computed differently there
+                    continue
                 values = None if stream in changed else self._accepted(stream, update[3], at, home)
                 if values is not None:
                     changed[stream] = values
@@ -359,11 +360,11 @@ class Runtime:
             self._execution.reach(change.at.ts)
             self.position = max(self.position, change.at.after_windows())
             try:
-                self._apply(change, number, out)
+                self._apply(change, number, out, change.at.after_windows())
             except WindrowError as error:
                 self._report("refused", name_of(change), change.at, f"{change.operation}: {error}")
 
-    def _apply(self, change: Change, number: int, out: Emissions) -> None:
+    def _apply(self, change: Change, number: int, out: Emissions, at: Id) -> None:
         try:
             sink = change.form.get("sink") if change.operation == "put" else None
             if sink is not None and sink not in self.sinks:
@@ -376,6 +377,7 @@ class Runtime:
         self._execution.changed()
         for name in (*applied.restarted, *applied.dropped):
             self._restart(name, name in applied.dropped)
+            self._execution.export_restart(name, at)
         for name in (*applied.added, *applied.restarted):
             plan = self.graph.plans.get(name)
             if plan is not None and plan.stream.start == "replay":

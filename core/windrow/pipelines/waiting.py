@@ -23,7 +23,7 @@ class Imported(NamedTuple):
     sequence: int
     origin: str
     named: Any
-    """The channels, as a dict."""
+    """The channels, as a dict. None: the stream is computed differently from here on, and its values are forgotten."""
     stream: str
     home: str
     """The space that emitted it."""
