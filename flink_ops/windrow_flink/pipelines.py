@@ -41,8 +41,14 @@ from windrow_flink.steps import consume, keyed_by_first, own_thread, timed, uid_
 from windrow_flink.times import END, from_flink, microseconds, to_flink
 
 SPACE = "space"
-ELEMENT = Types.ROW([Types.STRING(), BYTES])
-"""The space, and a row of updates and changes as JSON."""
+
+
+def _element() -> Any:
+    """The type of the space, and a row of updates and changes as JSON."""
+    return Types.ROW([Types.STRING(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+
+
+ELEMENT = _element()
 _UPDATED = pa.schema(
     [(SPACE, pa.string()), *(OUTPUT.field(n) for n in ("stream", "ts", "sequence", "values", "sink"))]
 )
@@ -100,11 +106,12 @@ def pipelined(
         .assign_timestamps_and_watermarks(silent)
         .uid(f"{uid}-silent")
     )
-    tag = OutputTag(f"{uid}-reports", type_of(_REPORTED))
     rows, rounds = data.union(changed), []
     for number in range(settings.last_round + 1):
         own = f"{uid}-{number}" if number else uid
-        later = OutputTag(f"{own}-later", ELEMENT) if number < settings.last_round else None
+        # A tag is pickled with the function; its type must not have been used before.
+        tag = OutputTag(f"{own}-reports", type_of(_REPORTED))
+        later = OutputTag(f"{own}-later", _element()) if number < settings.last_round else None
         keyed = keyed_by_first(rows, BYTES, Types.STRING())
         function = PipelineFunction(settings, number, tag, later)
         result = keyed.process(function, output_type=type_of(_UPDATED)).name(own)
@@ -112,9 +119,9 @@ def pipelined(
         result.set_max_parallelism(KEY_GROUPS)
         own_thread(result)
         consume(result, tag, f"{own}-reported")
-        rounds.append(result)
+        rounds.append((result, tag))
         rows = rows if later is None else result.get_side_output(later)
-    return PipelineStream(rounds, tag)
+    return PipelineStream(rounds)
 
 
 def reports(result: DataStream) -> DataStream:
@@ -130,12 +137,13 @@ def reports(result: DataStream) -> DataStream:
 class PipelineStream(DataStream):
     """The updates that all rounds emit."""
 
-    def __init__(self, rounds: list[DataStream], tag: OutputTag) -> None:
-        super().__init__(_united(rounds)._j_data_stream)
-        self.rounds, self.tag = rounds, tag
+    def __init__(self, rounds: list[tuple[DataStream, OutputTag]]) -> None:
+        """``rounds`` are the streams of the rounds, and the tags of their reports."""
+        super().__init__(_united([stream for stream, _ in rounds])._j_data_stream)
+        self.rounds = rounds
 
     def reports(self) -> DataStream:
-        return _united([each.get_side_output(self.tag) for each in self.rounds])
+        return _united([stream.get_side_output(tag) for stream, tag in self.rounds])
 
 
 def _united(streams: list[DataStream]) -> DataStream:
