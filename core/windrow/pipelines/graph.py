@@ -92,7 +92,7 @@ class Graph:
         stream = self.streams.get(name)
         return stream if isinstance(stream, Source) and stream.space is None else None
 
-    def imported(self, name: str, home: str) -> bool:
+    def imported(self, name: str, home: str | None) -> bool:
         """Whether a stream is imported from a space."""
         return name in self.imports and self.streams[name].space == home
 

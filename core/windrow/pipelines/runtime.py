@@ -287,13 +287,14 @@ class Runtime:
 
     def _run_many(self, events: Sequence[Event | Imported], out: Emissions) -> None:
         """Run updates as columns if that is possible and worth it, otherwise one by one."""
-        if any(isinstance(event, Imported) for event in events):
-            return self._run_joined(events, out)
-        chunks = None if self._ledger.scheduled else self._backlog.chunks(events)
-        if chunks is not None and self._backlog.takes(chunks, self.position):
+        own = [event for event in events if not isinstance(event, Imported)]
+        chunks = None if self._ledger.scheduled else self._backlog.chunks(own)
+        if len(own) < len(events):
+            self._run_joined(events, out)
+        elif chunks is not None and self._backlog.takes(chunks, self.position):
             self._backlog_run(chunks, out)
         else:
-            self._run(events, out)
+            self._run(own, out)
 
     def _backlog_run(self, chunks: Sequence[Chunk], out: Emissions) -> None:
         self.position = self._backlog.run(chunks, out, self._run)
@@ -314,12 +315,14 @@ class Runtime:
             self._reach(at, out)
             changed: dict[str, Values] = {}
             for update in group:
-                stream, home = update[4:] if isinstance(update, Imported) else (at.origin, None)
-                if update[3] is None and home is not None and self.graph.imported(stream, home):
+                home = update.home if isinstance(update, Imported) else None
+                stream = update.stream if isinstance(update, Imported) else at.origin
+                if update[3] is None and self.graph.imported(stream, home):
                     self._restart(stream, False)  # it is computed differently there
-                    continue
-                values = None if stream in changed else self._accepted(stream, update[3], at, home)
-                if values is not None:
+                elif (
+                    stream not in changed
+                    and (values := self._accepted(stream, update[3], at, home)) is not None
+                ):
                     changed[stream] = values
             if changed:
                 self.position = max(self.position, at)
