@@ -218,8 +218,6 @@ class Runtime:
         """The state of a stream."""
         return self._stored.of(name)
 
-    # The store.
-
     def commit(self, position: str | None = None) -> None:
         """Write what changed, all or nothing: graph, values, windows, and how far the source was read."""
         if position is not None:
