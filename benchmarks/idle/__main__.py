@@ -33,6 +33,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000, help="reports of Linear Road")
     parser.add_argument("--keys", type=int, default=1_000_000, help="silent keys")
     parser.add_argument("--rounds", type=int, default=3)
+    durations = list(linear_road.DURATIONS)
+    parser.add_argument(
+        "--durations", nargs="+", choices=durations, default=durations, help="never is needed"
+    )
     parser.add_argument("--more", action="store_true", help="add rounds to the runs that are there")
     parser.add_argument("--output", type=Path, default=RESULTS)
     asked = parser.parse_args()
@@ -47,18 +51,18 @@ def main() -> None:
     }
     for name in asked.only:
         if name == "runs":
-            measure_runs(folder, rows, rounds, more=asked.more)
+            measure_runs(folder, rows, rounds, asked.durations, more=asked.more)
         else:
             write(folder / f"{name}.csv", sections[name](), [])
 
 
-def measure_runs(folder: Path, rows: int, rounds: int, *, more: bool) -> None:
+def measure_runs(folder: Path, rows: int, rounds: int, durations: list[str], *, more: bool) -> None:
     """Runs over Linear Road, and what follows from them."""
     from benchmarks.idle.plots import draw
 
     known = read(folder / "runs.csv") if more else []
     first = 1 + max((run["round"] for run in known), default=-1)
-    runs = write(folder / "runs.csv", linear_road.rounds(rows, first, rounds), known)
+    runs = write(folder / "runs.csv", linear_road.rounds(rows, first, rounds, durations), known)
     draw(write(folder / "linear_road.csv", linear_road.summary(runs), []), folder)
 
 

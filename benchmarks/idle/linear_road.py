@@ -127,11 +127,11 @@ def at_rates(counts: Any, took: Any) -> Run:
     return found
 
 
-def rounds(rows: int, first: int, count: int) -> Iterator[Run]:
-    """So many rounds of all runs, counted from ``first`` on."""
+def rounds(rows: int, first: int, count: int, durations: list[str]) -> Iterator[Run]:
+    """So many rounds of the runs with these D, counted from ``first`` on."""
     for number in range(first, first + count):
         for state in ("rows", "stops"):
-            for name in DURATIONS:
+            for name in durations:
                 if number == 0 or name not in THRASH:
                     yield {
                         "state": state,
