@@ -88,14 +88,14 @@ def measure(case: str, batches: list[pa.Table], rounds: int) -> Iterator[dict[st
         for way, idle in WAYS[case].items():
             seconds, figures[way] = run(batches, idle)
             took[way] += [seconds] if number else []  # the first round loads kernels
-    for way, seconds in took.items():
-        ratios = [a / b for a, b in zip(seconds, took["never"], strict=True)]
+    for way, every in took.items():
+        ratios = [a / b for a, b in zip(every, took["never"], strict=True)]
         found = figures[way]
         yield {
             "case": case,
             "idle": way,
             "rounds": rounds,
-            "cpu_seconds": round(median(seconds), 3),
+            "cpu_seconds": round(median(every), 3),
             "cpu_ratio": round(median(ratios), 3),
             "spread": f"{min(ratios):.2f}–{max(ratios):.2f}",
             "freezes": found.freezes,

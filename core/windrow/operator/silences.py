@@ -8,7 +8,7 @@ is known before which watermark no cohort can be idle, and nothing is looked at 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Silences:
         if self.after is not None:
             self._next = min(self._next, earliest + self.after)
 
-    def idle_keys(self, table: SliceTable, of: Ints, watermark: int, size: Callable[[], int]) -> Ints:
+    def idle_keys(self, table: SliceTable, of: Any, watermark: int, size: Callable[[], int]) -> Ints:
         """The hot keys that are idle at a watermark, if they are a cohort; ``of`` is the block of each cold key.
 
         ``size`` says how many bytes the state has.
