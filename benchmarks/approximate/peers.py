@@ -61,7 +61,7 @@ def flat() -> None:
     draw = np.random.default_rng(0)
     for power in (10, 13, 16, 19, 22, 25):
         window = 1 << power
-        values = draw.integers(20_000_000, 30_000_000, window + (1 << 21))
+        values = draw.integers(20_000_000, 30_000_000, window + (1 << 22))
         row = measured(values, window, "sum", wr.Within(relative=0.01), exact(values, window, "sum"))
         table.add([{"window": window, **{name: row[name] for name in ("leaves_most", "ns_per_row")}}])
 

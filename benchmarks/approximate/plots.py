@@ -11,6 +11,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+from benchmarks import themed
+
 RESULTS = Path(__file__).parents[1] / "results" / "approximate"
 PANELS = {
     "mean, certain (Fig. 5.4)": ("mean", lambda within: "relative" in within and "confidence" not in within),
@@ -45,6 +47,7 @@ def main(scale: str) -> None:
         line[0].set_ylabel("share of windows")
     figure.tight_layout()
     figure.savefig(RESULTS / f"distributions{suffix}.png", dpi=90)
+    themed.save(figure, RESULTS / f"distributions{suffix}.svg")
 
 
 if __name__ == "__main__":

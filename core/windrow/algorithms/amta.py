@@ -36,13 +36,14 @@ class AMTA(Tree):
 
         level 2    a b c d                              R₀ = b ⊕ c ⊕ d, the leftmost tree (a is evicted)
         level 1    a b     c d     e f     g h          R₁ = e ⊕ f ⊕ g ⊕ h ⊕ i
-        level 0    ∅ b     c d     e f     g h     i    S  = c ⊕ d, which is R₀ without b
+        level 0    ∅ b     c d     e f     g h     i    S  = (c ⊕ d, R₀): what is left without b, and R₀ on top
 
     Nodes come in pairs. A pair gets a parent, on the next level, only when another pair starts beside it, so
     a node is computed once and the last pair of each level is the root of a tree. Node k of level l covers
     the positions [k·2ˡ, (k + 1)·2ˡ), and the last node of level l is ⌊(tail + 1) / 2ˡ⌋ - 2, so that which
-    nodes exist follows from two numbers. An eviction moves the top of the stack to R₀, and pushes for each
-    new pair that it comes to; the nodes above evicted positions go stale and are never read. A bulk eviction
+    nodes exist follows from two numbers. An eviction takes R₀ off the stack, and takes
+    apart the node that it began with: the right halves are pushed, each with what follows it, so that the last is R₀
+    now. The nodes above evicted positions go stale and are never read. A bulk eviction
     only finds the tree it ends in and sets up stack and R anew.
 
     - Order: FIFO, and insertion at any time that is already there; range queries; window slide policies.
