@@ -142,6 +142,9 @@ def _lived(arguments: tuple[range, bool]) -> CampaignReport:
     report, number = CampaignReport(), seeds.start // SHARED
     try:
         world = world_of(number, compiled=compiled)
+        live(
+            seeds.start, compiled=compiled, events=(), world=world
+        )  # what a job does that nothing happens to
     except Exception:  # every seed of this world tells of it
         world = None
     for seed in seeds:
