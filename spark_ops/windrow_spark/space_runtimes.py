@@ -77,7 +77,7 @@ class SpaceRuntimes:
 class RoundRuntimes(SpaceRuntimes):
     """The runtimes of one of several rounds."""
 
-    def step(  # type: ignore[override]
+    def step(
         self, space: str, state: BucketVariables, packed: list[bytes] | None, watermark: int
     ) -> list[Row]:
         found, emitted, reported, sent = self.run(space, state, packed, watermark)
