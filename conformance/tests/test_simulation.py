@@ -51,7 +51,7 @@ def test_a_store_that_breaks_its_promise_unasked_is_found_and_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("windrow_conformance.simulation.life.FaultyPages", ForgetfulPages)
-    report = simulate(range(9 * SHARED, 9 * SHARED + 32))
+    report = simulate(range(25 * SHARED, 25 * SHARED + 32))
     assert report.differences > 2
     replay = smallest(report.failures[0][0])
     assert replayed(replay).failure
@@ -63,7 +63,7 @@ def test_a_store_that_breaks_its_promise_unasked_is_found_and_told_in_one_line(
 def test_a_page_that_is_not_checked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """If damaged state were loaded as if it were empty, windows would be missing."""
     monkeypatch.setattr(Paging, "load", _without_numbers)
-    assert simulate(range(9 * SHARED, 9 * SHARED + 32)).differences > 2
+    assert simulate(range(25 * SHARED, 25 * SHARED + 32)).differences > 2
 
 
 def test_the_command_counts_what_it_has_seen(tmp_path: Path) -> None:

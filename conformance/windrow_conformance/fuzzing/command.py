@@ -61,11 +61,12 @@ def written(found: Iterable[Outcomes], path: Path) -> None:
 def read(path: Path) -> dict[str, Outcomes]:
     """What a file says that :func:`written` has written."""
     with path.open(encoding="utf-8", newline="") as lines:
-        rows = [(name, *map(int, counts)) for name, *counts in list(csv.reader(lines))[1:]]
-    return {
-        name: Outcomes(name, Counter({"an answer": answers, "refused": refused, WRONG: wrong}))
-        for name, _, answers, refused, wrong in rows
-    }
+        rows = list(csv.reader(lines))[1:]
+    found = {}
+    for name, _, answers, refused, wrong in rows:
+        counts = {"an answer": int(answers), "refused": int(refused), WRONG: int(wrong)}
+        found[name] = Outcomes(name, Counter(counts))
+    return found
 
 
 def fuzz(target: str, first: int, last: int, seconds: float = 1e9) -> Outcomes:

@@ -30,10 +30,13 @@ class Stream:
 class Processor(Protocol):
     """What processes a stream, and how it is opened."""
 
-    leaves_nothing: bool
-    """All of its windows are over when the stream is, so its store is empty then."""
-    recuts: bool
-    """Its output does not depend on how rows are cut into batches."""
+    @property
+    def leaves_nothing(self) -> bool:
+        """All of its windows are over when the stream is, so its store is empty then."""
+
+    @property
+    def recuts(self) -> bool:
+        """Its output does not depend on how rows are cut into batches."""
 
     def open(self, pages: Pages, **how: Any) -> Any:
         """It goes on from what is in a store."""

@@ -25,6 +25,8 @@ from windrow_conformance.pipelines.story import BEGIN, STEP, Story
 from windrow_conformance.simulation.jobs import Stream
 
 END = 1 << 50
+CHANGE: Any = "change"
+"""A kind of step that only spaces have."""
 Atom = tuple[str, Any]
 
 
@@ -45,7 +47,7 @@ class Pipelined:
     def feed(self, running: Runtime, step: Step) -> tuple[pa.Table, pa.Table]:
         if step.kind == "rows":
             out = running.process(step.value)
-        elif step.kind == "change":
+        elif step.kind == CHANGE:
             out = running.process(changes=step.value)
         else:
             out = running.advance(END if step.kind == "end" else step.value)
@@ -71,7 +73,7 @@ def stream_of(number: int, kept: tuple[int, ...] | None = None) -> Stream:
 def _difference(steps: tuple[Step, ...], windows: tuple[pa.Table, ...], late: tuple[pa.Table, ...]) -> str:
     """What the same space gives otherwise, in one piece and one by one."""
     one = Runtime(columns=1 << 40)
-    changes = [change for step in steps if step.kind == "change" for change in step.value]
+    changes = [change for step in steps if step.kind == CHANGE for change in step.value]
     updates = [update for step in steps if step.kind == "rows" for update in step.value]
     emitted = [one.process(updates, changes).to_table(), one.advance(END).to_table()]
     for what, ours, theirs in (
@@ -89,7 +91,7 @@ def _atoms(number: int) -> list[Atom]:
     """Changes that make a graph, then updates, watermarks, cuts and changes for later times."""
     random = Random(f"windrow space {number}")
     story = Story(random.randint(8, 40), apart=random.choice([20_000, 60_000]))
-    first = [("change", change) for change in story.first if random.random() < 0.8]
+    first: list[Atom] = [("change", change) for change in story.first if random.random() < 0.8]
     later = iter(_later(random, story))
     atoms, mark = first, BEGIN - STEP
     for stream, ts, sequence, values in story.updates:
