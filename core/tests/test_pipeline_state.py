@@ -18,12 +18,13 @@ from pipeline_graphs import (
     updates,
 )
 
-from windrow.errors import CorruptSnapshot
+from windrow.errors import CorruptSnapshot, StoreError
 from windrow.pipelines import (
     Change,
     Composite,
     Id,
     Runtime,
+    Source,
     Space,
 )
 from windrow.storage.pages import MemoryPages
@@ -141,3 +142,34 @@ def test_the_command(tmp_path: Path) -> None:
     windrow("grant", "ann/t", "read", "*", "--by", "ann", "--revoke")
     assert "may not read 'ann/t'" in windrow("latest", "ann/t", "--by", "bob", code=2)
     assert "revoked    ann/t" in windrow("explain", "bob/c") and "×" in windrow("draw")
+
+
+def test_a_store_that_fails_refuses_no_change() -> None:
+    """A change that replaces a stream reads its state. If that fails, the change is applied after the restart."""
+
+    class Unreadable(MemoryPages):
+        failing = False
+
+        def get(self, names: Any) -> Any:
+            wanted = list(names)
+            if self.failing and any(name.startswith("s/") for name in wanted):
+                raise StoreError("the store cannot be read")
+            return super().get(wanted)
+
+    pages = Unreadable()
+    runtime = Runtime(pages)
+    double = Composite("o/double", {"a": "o/a"}, {"v": "a.v * 2"})
+    thrice = Composite("o/double", {"a": "o/a"}, {"v": "a.v * 3"})
+    first = [Change.put(each.to_dict(), by="o") for each in (Source("o/a", {"v": "bigint"}), double)]
+    runtime.process(changes=first)
+    runtime.process(changes=[Change.put(thrice.to_dict(), by="o", at=Id(10, 0))])
+    runtime.process([(5, 0, "o/a", {"v": 1}), (15, 0, "o/a", {"v": 1})])
+    runtime.commit()
+    pages.failing = True
+    with pytest.raises(StoreError):
+        Runtime(pages).advance(20)
+    pages.failing = False
+    again = Runtime(pages)
+    emitted = [(update.stream, update.values) for update in again.advance(20)]
+    assert emitted == [("o/a", (1,)), ("o/double", (2,)), ("o/a", (1,)), ("o/double", (3,))]
+    assert again.reports() == []

@@ -27,7 +27,7 @@ from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
-from windrow.errors import CorruptSnapshot, PipelineError, WindrowError
+from windrow.errors import CorruptSnapshot, PipelineError, SnapshotError, StoreError, WindrowError
 from windrow.pipelines.backlog import Backlog
 from windrow.pipelines.changes import AFTER_WINDOWS, BEFORE, Change, Id
 from windrow.pipelines.chunks import Chunk
@@ -112,6 +112,8 @@ class Runtime:
         for change in changes_of(changes):
             try:
                 self.change(change, out)
+            except (StoreError, SnapshotError):
+                raise  # nobody refused the change: it is applied when the space is opened again
             except WindrowError as error:
                 self._report("refused", name_of(change), change.at, str(error))
         events = events_of(updates, self._execution.reports)
@@ -225,14 +227,13 @@ class Runtime:
         self._stored.write(self._execution.dirty)
         self._execution.windows.commit()
         put, gone = self._ledger.pages()
-        put |= {HEADER: self._header()}
+        put[HEADER] = self._header()
         if self.order == "event":  # as large as what the watermark has not passed
             put["waiting"] = self._waiting.page()
         if self._outbox or self._execution.exported:
             self._outbox = len(self._execution.exported)
             put["outbox"] = write_page(encode(self._execution.exported))
-        self._stored.put.update(put)
-        self._stored.commit(gone)
+        self._stored.commit(put, gone)
         self._execution.dirty.clear()
 
     def _header(self) -> bytes:
@@ -248,8 +249,7 @@ class Runtime:
         ).page()
 
     def _open(self) -> None:
-        page = self.pages.get([HEADER]).get(HEADER)
-        if page is None:
+        if (page := self.pages.get([HEADER]).get(HEADER)) is None:
             return
         header = SpaceHeader.read(page, self.order)
         self.position, self.watermark = header.position, header.watermark
@@ -277,9 +277,7 @@ class Runtime:
     def _wait(self, events: Iterable[Event]) -> None:
         for event in events:
             if event[0] < self.watermark:
-                self._report(
-                    "refused", event[2], Id(event[0], event[1]), "the update came behind the watermark"
-                )
+                self._report("refused", event[2], Id(*event[:2]), "the update came behind the watermark")
                 continue
             self._waiting.add(event)
 
@@ -362,6 +360,8 @@ class Runtime:
             self.position = max(self.position, change.at.after_windows())
             try:
                 self._apply(change, number, out, change.at.after_windows())
+            except (StoreError, SnapshotError):
+                raise
             except WindrowError as error:
                 self._report("refused", name_of(change), change.at, f"{change.operation}: {error}")
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from windrow.errors import CorruptSnapshot
@@ -41,8 +41,9 @@ class StoredStreams:
                 self.put |= put
                 self.gone |= dict.fromkeys(gone)
 
-    def commit(self, gone: Iterable[str]) -> None:
-        """Write everything, all or nothing."""
+    def commit(self, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
+        """Write everything, and these pages too, all or nothing."""
+        self.put.update(put)
         self.pages.commit(self.put, [name for name in (*self.gone, *gone) if name not in self.put])
         self.put.clear()
         self.gone.clear()
