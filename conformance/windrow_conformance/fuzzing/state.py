@@ -215,7 +215,7 @@ def _changed_bytes(blob: bytes, random: Random) -> bytes:
     if len(blob) >= 8:
         checksum, count = struct.unpack_from("<II", blob)
         if zlib.crc32(blob[8:], count) == checksum:
-            count = random.choice([count, count, count, count + 1, 0, 2**32 - 1])
+            count = random.choice([count, count, count, (count + 1) % 2**32, 0, 2**32 - 1])
             body = (
                 _changed_bytes(blob[8:], random) if random.random() < 0.5 else mutate.data(blob[8:], random)
             )

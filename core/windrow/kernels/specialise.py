@@ -22,7 +22,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, wraps
+from functools import cache
 from types import FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -351,13 +351,7 @@ class _Warning:
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function without numpy's warnings, as compiled code has none."""
-
-    @wraps(function)
-    def quiet(*arguments: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return function(*arguments)
-
-    return quiet
+    return np.errstate(all="ignore")(function)  # an instance each: numpy 1 keeps the old settings in it
 
 
 @cache
