@@ -50,10 +50,15 @@ def by_spark(frame: Any, fitted: FittedQuery, forms: Mapping[str, SliceSql], *, 
     values = [*by, *(_instant(each, bound.bound_type) for each in bounds), *results]
     return found.select(
         *(
-            value.cast(field.dataType).alias(field.name)
+            _nullable(value.cast(field.dataType)).alias(field.name)
             for value, field in zip(values, fitted.output.fields, strict=True)
         )
     )
+
+
+def _nullable(value: Any) -> Any:
+    """A column that may be null, as those from Python may: the schema is the same for every plan."""
+    return F.nullif(value, F.lit(None))
 
 
 def _whole(forms: Mapping[str, SliceSql]) -> dict[str, WindowSql]:
