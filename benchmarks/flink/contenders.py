@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +41,9 @@ def pushed_down(data: Rows, asked: wr.Query) -> float:
     return inserted(tables, "SELECT k, peak FROM answer")
 
 
-def gathered(
-    data: Rows,
-    asked: wr.Query,
-    parallelism: int = 1,
-    mode: str = "auto",
-    settings: dict[str, str] | None = None,
-) -> float:
+def gathered(data: Rows, asked: wr.Query, parallelism: int = 1) -> float:
     """windrow, rows of the JVM, which are gathered into batches before Python."""
-    flink, stream = from_sql(data, parallelism, mode, settings)
+    flink, stream = from_sql(data, parallelism)
     return ran(flink, windowed(stream, asked))
 
 
@@ -104,10 +95,10 @@ def source(data: Rows, parallelism: int = 1) -> StreamTableEnvironment:
 
 
 def from_sql(
-    data: Rows, parallelism: int, mode: str = "auto", settings: dict[str, str] | None = None
+    data: Rows, parallelism: int, mode: str = "auto"
 ) -> tuple[StreamExecutionEnvironment, DataStream]:
     """The rows of the same table as a stream, with its watermarks; no Python has touched them."""
-    flink = environment(parallelism, mode, settings=settings)
+    flink = environment(parallelism, mode)
     tables = StreamTableEnvironment.create(flink)
     tables.get_config().set_local_timezone("UTC")
     tables.execute_sql(data.sql("rows"))
@@ -128,24 +119,6 @@ def ran(flink: StreamExecutionEnvironment, stream: DataStream) -> float:
     discard = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
     stream._j_data_stream.sinkTo(discard)
     return float(flink.execute().get_net_runtime()) / 1000
-
-
-@contextmanager
-def on_cores(count: int) -> Iterator[None]:
-    """Meanwhile the JVM, its Python and the workers that it starts run on so many cores."""
-    pid = get_gateway().jvm.java.lang.ProcessHandle.current().pid()
-    before = os.sched_getaffinity(pid)
-    _pin(pid, set(sorted(before)[:count]))
-    try:
-        yield
-    finally:
-        _pin(pid, before)
-
-
-def _pin(pid: int, cores: set[int]) -> None:
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with suppress(ProcessLookupError):
-            os.sched_setaffinity(int(thread), cores)
 
 
 class Times(TimestampAssigner):  # type: ignore[misc]
@@ -201,13 +174,7 @@ def sliding_reduce(data: Rows, range_: int, slide: int) -> float:
 
 
 def fpba(data: Rows, parallelism: int) -> float:
-    """FPBA: max over 1024 rows, at every row (fig. 8 of the paper), of rows that are gathered."""
-    flink, stream = from_sql(data, parallelism)
-    return ran(flink, FPBA.over(stream, COUNTED))
-
-
-def fpba_row_by_row(data: Rows, parallelism: int) -> float:
-    """The same on a keyed stream, row by row."""
+    """FPBA: max over 1024 rows, at every row (fig. 8 of the paper)."""
     flink, stream = from_sql(data, parallelism)
     keyed = stream.key_by(key, key_type=Types.LONG())
     found = keyed.process(FPBA(COUNTED, ROW), output_type=FPBA.output_type(COUNTED, ROW))

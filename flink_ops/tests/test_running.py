@@ -124,7 +124,7 @@ def test_keys_are_frozen_emit_and_thaw_across_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cold blocks are in the checkpoint that the job goes on from, because pages are written after a few rows."""
-    monkeypatch.setattr(stream_module, "Wiring", partial(Wiring, log=1 << 10, worth=0))
+    monkeypatch.setattr(stream_module, "Wiring", partial(Wiring, log=1 << 10))
     port, failed = free_port(), tmp_path / "failed"
     settings = {"rest.bind-port": str(port), "metrics.fetcher.update-interval": "200"}
     settings["pipeline.auto-watermark-interval"] = "10 ms"

@@ -34,7 +34,6 @@ from windrow.operator.window_batches import windows_in
 from windrow.query.query import Query
 from windrow.query.slicing import time_windows
 from windrow.windows import TimeWindow
-from windrow_flink.columns import write_columns
 from windrow_flink.elements import HEAD, MET
 from windrow_flink.pages import BucketPages, PageStates, in_thread, raw_bytes
 from windrow_flink.time_units import log_another_unit
@@ -43,13 +42,7 @@ from windrow_flink.times import END, from_flink, to_flink
 BATCH = 4096
 """How many rows of a bucket may wait in the log before the operator takes them."""
 LOG = 1 << 18
-"""How many bytes of a bucket are logged at least before its operator writes its pages."""
-LONGEST = 4 << 20
-"""After so many bytes of its log an operator writes its pages, however large they are."""
-WORTH = 8
-"""The log may be so many times as long as the pages, because to write these takes as long as they are large."""
-MOST = 1 << 14
-"""How many windows leave together."""
+"""How many bytes of a bucket are logged before its operator writes its pages."""
 LEVELS = ("state_bytes", "cold_keys", "freezes", "thaws")
 """Metrics that are levels. They are counters that fall, too: a gauge is a function that Flink calls in a thread of its own, and
 two threads in one embedded interpreter crash the JVM."""
@@ -172,9 +165,7 @@ class Wiring:
     threads: int | None = 1
     """How many threads a slot has for the operator's work; ``None`` is one for each core."""
     log: int = LOG
-    """How many bytes of a bucket are logged at least before its operator writes its pages."""
-    worth: int = WORTH
-    """How many times as long as the pages the log may be."""
+    """How many bytes of a bucket are logged before its operator writes its pages."""
     queries: Mapping[int, Query] | None = None
     """The query of each Flink key, if they differ."""
     emitter: bool = False
@@ -316,7 +307,7 @@ class WindowFunction(KeyedProcessFunction):
         late_rows, lcs_tasks = held.drained(len(entries), settled=settled)
         self.late_rows.inc(late_rows)
         self.lcs_tasks.inc(lcs_tasks)
-        if held.log_bytes >= max(self.wiring.log, min(self.wiring.worth * held.pages.size, LONGEST)):
+        if held.log_bytes >= self.wiring.log:
             operator.commit()
             self.log.clear()
             held.log_cleared()
@@ -375,12 +366,6 @@ def rows_out(found: pa.Table, exact: bool) -> Iterator[Row]:
     columns = [_values(found.column(name), name, exact) for name in found.column_names]
     for values in zip(*columns, strict=True):
         yield Row(*values)
-
-
-def columns_out(found: pa.Table, exact: bool) -> Iterator[bytes]:
-    """Windows in columns, some thousands at a time; the JVM makes rows of them."""
-    for begin in range(0, found.num_rows, MOST):
-        yield write_columns(found.slice(begin, MOST))
 
 
 def _values(column: pa.ChunkedArray, name: str, exact: bool) -> list[Any]:

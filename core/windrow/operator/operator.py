@@ -164,7 +164,8 @@ class Operator:
             table = fitted(table, parts.bound.schema)
         if parts.bound.calendar is not None:
             parts.bound.calendar.check(times)
-        if self.watermark > -FOREVER and (late := times < self._reached()).any():
+        late = times < self._reached()
+        if late.any():
             self.late_rows += int(late.sum())
             self._side += [table.filter(pa.array(late))] if self.query.late == "side" else []
             table, times = table.filter(pa.array(~late)), times[~late]
