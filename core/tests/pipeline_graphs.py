@@ -25,6 +25,7 @@ def updates(stream: str, *pairs: tuple[int, Any]) -> list[dict[str, Any]]:
 
 
 SESSIONS = wr.Query(window=wr.SessionWindow("3us"), aggregates={"n": wr.Count()})
+FEW = wr.Query(window=wr.CountWindow(3, 2), aggregates={"n": wr.Count()})
 
 
 def diamond(compose: Any = "fresh") -> list[Any]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_graphs import (
+    FEW,
     SESSIONS,
     A,
     build,
@@ -179,16 +180,25 @@ def test_random_graphs_are_those_of_the_oracle(
 
 @pytest.mark.parametrize("order", ["event", "arrival"])
 def test_a_commit_changes_nothing_that_is_due(order: Any) -> None:
+    """An engine hands over the watermarks that the runtime asks for before they have passed, and no others."""
     found = []
     for commits in (False, True):
         runtime = Runtime(order=order)
-        streams = [Source("o/a", channels={"v": "bigint"}), Composite("o/m", {"x": "o/a"}, query=SESSIONS)]
+        streams = [
+            Source("o/a", channels={"v": "bigint"}),
+            Composite("o/m", {"x": "o/a"}, query=SESSIONS),
+            Composite("o/few", {"x": "o/a"}, query=FEW),
+        ]
         runtime.process(changes=[Change.put(stream.to_dict(), by="o") for stream in streams])
         out: list[Update] = []
         for ts in (0, 2, 4, 20):
-            out += [*runtime.process([(ts, 0, "o/a", {"v": ts})]), *runtime.advance(ts)]
-            if commits:
-                runtime.commit()
+            out += runtime.process([(ts, 0, "o/a", {"v": ts})])
+            for watermark in range(ts, ts + 3):
+                if commits:
+                    runtime.commit()
+                if runtime.wake is not None and runtime.watermark < runtime.wake <= watermark:
+                    out += runtime.advance(watermark)
+            assert out[-1].at.ts == ts
         found.append([*out, *runtime.advance(100)])
     assert found[0] == found[1]
     assert [update.values[-1] for update in found[0] if update.stream == "o/m"] == [3, 1]

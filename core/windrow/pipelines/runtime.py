@@ -202,14 +202,14 @@ class Runtime:
 
     @property
     def wake(self) -> int | None:
-        """The earliest watermark at which something is due: a window, a change, an update that waits."""
+        """The earliest watermark, of those to come, at which something is due: a window, a change, an update that waits."""
         times = (self._execution.windows.wake, self._ledger.next_time, self._waiting.next_time)
-        return min((time for time in times if time is not None), default=None)
+        due = min((time for time in times if time is not None), default=None)
+        return None if due is None else max(due, self.watermark + 1)  # engines have no timers for the past
 
     def reports(self) -> list[Report]:
         """What failed, was refused or came late since the last call."""
-        found = list(self._execution.reports)
-        self._execution.reports.clear()
+        found, self._execution.reports[:] = list(self._execution.reports), ()
         return found
 
     def log(self) -> list[dict[str, Any]]:
@@ -276,10 +276,10 @@ class Runtime:
 
     def _wait(self, events: Iterable[Event]) -> None:
         for event in events:
-            if event[0] < self.watermark:
+            if event[0] >= self.watermark:
+                self._waiting.add(event)
+            else:
                 self._report("refused", event[2], Id(*event[:2]), "the update came behind the watermark")
-                continue
-            self._waiting.add(event)
 
     def _run_many(self, events: Sequence[Event | Imported], out: Emissions) -> None:
         """Run updates as columns if that is possible and worth it, otherwise one by one."""

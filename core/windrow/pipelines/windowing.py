@@ -62,7 +62,7 @@ class WindowedStream:
         self.plan, self.query, self.pages = plan, plan.query, pages
         self.operator = Operator.open(plan.query, plan.schema, pages)
         self.rows: list[tuple[Any, ...]] = []
-        self.wake: int | None = self.operator.wake
+        self.wake: int | None = self._operator_wake
         """As of the operator, with rows that were not handed over yet."""
         self.dirty = False
 
@@ -88,7 +88,7 @@ class WindowedStream:
         self._hand_over()
         self.dirty = True
         self._process(table)
-        self.wake = self.operator.wake
+        self.wake = self._operator_wake
 
     def step(self, order: int) -> list[dict[str, Any]]:
         """The windows that are due after the row with this order (count windows)."""
@@ -104,7 +104,7 @@ class WindowedStream:
         self._hand_over()
         self.dirty = True
         found = self.operator.advance(watermark)
-        self.wake = self.operator.wake
+        self.wake = self._operator_wake
         rows = found.to_pylist() if found.num_rows else []
         timed = all(isinstance(window, TimeWindow) for _, window in self.query.windows)
         return [(min(int(row["window_end"]), watermark) if timed else watermark, row) for row in rows]
@@ -131,7 +131,12 @@ class WindowedStream:
             ]
             self.rows = []
             self._process(pa.Table.from_arrays(columns, schema=schema))
-            self.wake = self.operator.wake
+            self.wake = self._operator_wake
+
+    @property
+    def _operator_wake(self) -> int | None:
+        """Windows that are due after an update wait for no time: what their operator has is the number of a row."""
+        return None if self.plan.per_update else self.operator.wake
 
     def earliest_end(self, time: int) -> int:
         """No window that a row at this time takes part in is due before."""
