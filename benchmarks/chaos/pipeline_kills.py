@@ -17,7 +17,8 @@ from random import Random
 from typing import Any
 
 from benchmarks.chaos.processes import pause
-from windrow_conformance.pipelines.story import Out, Story
+from windrow_conformance.pipelines.joined_story import JoinedStory
+from windrow_conformance.pipelines.story import Out
 
 KIND = "pipelined job"
 CONFORMANCE = Path(__file__).parents[2] / "conformance"
@@ -29,7 +30,7 @@ def spark(kills: int, folder: Path, seed: int, tell: Callable[[str], None]) -> d
     job = _job("spark")
     chance, done, began = Random(seed), 0, time.monotonic()
     files = 4 * kills + 8
-    story = Story(40 * files)
+    story = JoinedStory(40 * files)
     job.prepare(folder, story, files)
     while done < kills:
         process, before = job.start(folder), job.commits(folder)
@@ -60,13 +61,16 @@ def flink(kills: int, folder: Path, seed: int, tell: Callable[[str], None]) -> d
     """The whole cluster is killed, at random updates; it is resumed at another parallelism."""
     job = _job("flink")
     chance, began, count = Random(seed), time.monotonic(), 60 * kills + 400
-    for done, number in enumerate(sorted(chance.sample(range(count - 400), kills))):
-        options = {chance.choice(["read", "emitted"]): number, "parallelism": chance.choice([1, 2])}
-        process = job.start(folder, done, count, **options)
+    lives = [
+        {chance.choice(["read", "emitted"]): number, "parallelism": chance.choice([1, 2])}
+        for number in sorted(chance.sample(range(count - 400), kills))
+    ]
+    for done in range(kills):
+        process = job.start(folder, count, lives, done)
         out = process.communicate(timeout=PATIENCE)[0]
         assert process.returncode == -signal.SIGKILL, out[-3000:]
         tell(f"flink, {KIND}: {done + 1} of {kills}")
-    last = job.start(folder, kills, count)
+    last = job.start(folder, count, lives, kills)
     out = last.communicate(timeout=PATIENCE)[0]
     assert last.returncode == 0, out[-3000:]
     expected = job.story(count).expected()

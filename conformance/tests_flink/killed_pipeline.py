@@ -3,21 +3,26 @@
 It can kill itself, or fail, at an update that it reads, or at what the update has done, but not before there is a checkpoint
 to go on from. The files are Flink's own sink: a row is in a finished file once, if state and sources are right.
 
-Nothing orders the elements of two sources. So the updates pass two *gates*: before the first update, and in the middle, where
-the later changes come. In a gate, updates of no interest move the watermark a little, until a change that is refused has been
-reported; so all changes before it have come.
+Nothing orders the elements of two sources, and nothing is known of how fast they are. So the updates pass two *gates*: before
+the first update, and in the middle, where the later changes come. In a gate, updates of no interest move the watermark a
+little, until a change that is refused has been reported by every space; so all changes before it have come. Where the job is
+to be interrupted, updates *hold* until it has been. Gates and holds are many elements that wait for a moment each, because no
+checkpoint overtakes one; they pass at once when there is nothing more to wait for.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +37,7 @@ from pyflink.datastream.connectors.file_system import (
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
 from windrow.pipelines import Change, changes_to_table
-from windrow_conformance.pipelines.story import SPACES, Story
+from windrow_conformance.pipelines.joined_story import ROUNDS, SPACES, JoinedStory
 from windrow_flink import environment, pipelined, reports
 
 LONG, TEXT = Types.LONG(), Types.STRING()
@@ -40,18 +45,19 @@ UPDATE = Types.ROW_NAMED(["space", "stream", "ts", "sequence", "values"], [TEXT,
 CHANGE = Types.ROW_NAMED(
     ["space", "operation", "actor", "document", "ts", "sequence"], [TEXT, TEXT, TEXT, TEXT, LONG, LONG]
 )
-TICKS = 300
-"""Updates that a gate has, one every millisecond of event time. Each waits for a while."""
+PLACES = ("read", "emitted", "fail")
+"""Where a job is killed or fails: at an update that it reads, or that comes out."""
+MOMENTS, MOMENT = 6000, 0.1
+"""How many elements a gate or a hold has, and how many seconds each waits at most."""
 DISORDER = "400ms"
-"""More than a gate takes."""
+SPAN = 300_000
+"""So much event time, in microseconds, passes in a gate or a hold: less than the disorder, so no update becomes late."""
 BEHIND = 50
 """So many updates later, what an update has done has come out: the disorder has passed."""
-WAIT = 0.1
-"""Seconds that an element waits at most: checkpoints do not overtake it."""
 
 
-def story(count: int) -> Story:
-    return Story(count, apart=1_000_000)
+def story(count: int) -> JoinedStory:
+    return JoinedStory(count, apart=1_000_000)
 
 
 class Files:
@@ -68,112 +74,170 @@ class Files:
         """It is there when updates have come to the second gate, in any life."""
         return [f"{self.folder}/reached"]
 
+    def done(self) -> list[str]:
+        """It is there when all updates have been read."""
+        return [f"{self.folder}/life-{self.life}-done"]
+
     def checkpoint(self) -> int:
         """The number of the newest checkpoint."""
         found = Path(self.folder, "checkpoints").glob("*/chk-*/_metadata")
         return max((int(each.parent.name.removeprefix("chk-")) for each in found), default=0)
 
 
-def wait(files: list[str], seconds: float = WAIT) -> None:
-    deadline = time.monotonic() + seconds
-    while not all(map(os.path.exists, files)) and time.monotonic() < deadline:
-        time.sleep(0.01)
+def all_there(files: list[str]) -> bool:
+    return all(map(os.path.exists, files))
 
 
 class Interruption:
     """Kills the job, or lets it fail once, at or after a number, as soon as there is a checkpoint of this life.
 
-    The checkpoint after the next one began after the first update was read, so the job does not go back to a gate.
+    The checkpoint after the next one began after the first update behind the last gate was read. So a job that fails does
+    not go back to a gate that is open already.
     """
 
     def __init__(
-        self, files: Files, kill_at: int | None = None, fail_at: int | None = None, slow_at: int | None = None
+        self, files: Files, middle: int, kill_at: int | None = None, fail_at: int | None = None
     ) -> None:
         self.files, self.kill_at, self.fail_at = files, kill_at, fail_at
-        self.slow_at = slow_at if slow_at is not None else kill_at if kill_at is not None else fail_at
         self.failed = f"{files.folder}/failed"
         self.group = os.getpgrp()
+        self.since = middle if any(at is not None and at >= middle for at in (kill_at, fail_at)) else 0
         self.first: int | None = None
 
     def at(self, number: int) -> None:
-        kills = self.kill_at is not None and number >= self.kill_at
-        fails = self.fail_at is not None and number >= self.fail_at and not os.path.exists(self.failed)
-        if self.first is None:
+        if self.first is None and number >= self.since:
             self.first = self.files.checkpoint()
-        if not (kills or fails) or self.files.checkpoint() < self.first + 2:
+        if not self.pending(number) or self.first is None or self.files.checkpoint() < self.first + 2:
             return
-        if fails:
+        if self.kill_at is None:
             Path(self.failed).touch()
             raise RuntimeError("a failure that happens once")
         os.killpg(self.group, signal.SIGKILL)
         signal.pause()
 
-    def slow(self, number: int) -> None:
-        """Let few updates come while a checkpoint is waited for. Only where they are read: barriers queue up behind rows."""
-        time.sleep(WAIT if self.slow_at is not None and number >= self.slow_at and not self.over else 0.002)
+    def pending(self, number: int) -> bool:
+        """Whether the job is to be interrupted here."""
+        place = self.fail_at if self.kill_at is None else self.kill_at
+        return place is not None and number >= place and not self.over
 
     @property
     def over(self) -> bool:
-        return self.kill_at is None and self.fail_at is not None and os.path.exists(self.failed)
+        """Whether the job has failed; after a kill, nobody asks."""
+        return self.fail_at is not None and os.path.exists(self.failed)
+
+
+class Script:
+    """What elements do, by their number: parts, each of so many elements."""
+
+    def __init__(self, parts: Iterable[tuple[str, int, int]]) -> None:
+        """``parts`` are what is done, a number, and how many elements do it."""
+        self.parts = [(what, number) for what, number, _ in parts]
+        self.begins = [0, *accumulate(elements for *_, elements in parts)]
+
+    def __len__(self) -> int:
+        return self.begins[-1]
+
+    def part(self, element: int) -> tuple[str, int, int]:
+        """What it does, the number, and which element of the part it is."""
+        found = bisect_right(self.begins, element) - 1
+        return *self.parts[found], element - self.begins[found]
 
 
 class Updates(FlatMapFunction):  # type: ignore[misc]
-    """Updates by their number, slowly; at a gate, those that only move the watermark."""
+    """Updates by their number, slowly; in gates and holds, those that only move the watermark.
 
-    def __init__(self, told: Story, files: Files, interruption: Interruption) -> None:
-        self.files, self.interruption = files, interruption
-        self.rows: list[tuple[int | None, Row]] = []
-        for number, (stream, ts, sequence, values) in enumerate(told.updates):
-            if number in (0, told.middle):
-                self.rows += _ticks(ts, 0 if number == 0 else 1)
-            self.rows += [(None, Row(space, stream, ts, sequence, values)) for space in SPACES]
+    ``holds`` are all numbers at which any life of the job is interrupted, because the elements of all lives are the same. In
+    this life, updates hold from ``hold`` on, until the job has been interrupted.
+    """
 
-    def flat_map(self, number: int) -> Iterator[Row]:
-        gate, row = self.rows[number]
-        if gate is not None:
-            if gate == 1:
-                Path(self.files.reached()[0]).touch()
-            wait(self.files.opened(gate))
-        else:
-            self.interruption.slow(row[3])
-            if row[0] == SPACES[-1]:
-                self.interruption.at(row[3])
-        yield row
+    def __init__(
+        self, told: JoinedStory, files: Files, interruption: Interruption, holds: list[int], hold: int | None
+    ) -> None:
+        self.told, self.files, self.interruption, self.hold = told, files, interruption, hold
+        parts = []
+        for number in range(told.count):
+            gate = {0: 0, told.middle: 1}.get(number)
+            parts += [] if gate is None else [("gate", gate, MOMENTS)]
+            parts += [("update", number, 1), *([("hold", number, MOMENTS)] if number in holds else [])]
+        self.script = Script([*parts, ("done", 0, 1)])
 
+    def flat_map(self, element: int) -> Iterable[Row]:
+        what, number, moment = self.script.part(element)
+        return getattr(self, f"_{what}")(number, moment)
 
-def _ticks(ts: int, gate: int) -> list[tuple[int | None, Row]]:
-    begin = ts - (TICKS + 1) * 1000 if gate == 0 else ts
-    return [
-        (gate, Row(space, "o/end", begin + number * 1000, number, "{}"))
-        for number in range(TICKS)
-        for space in SPACES
-    ]
+    def _update(self, number: int, moment: int) -> Iterable[Row]:
+        self.interruption.at(number)
+        time.sleep(0.004)
+        return [Row(space, *self.told.updates(space)[number]) for space in SPACES]
+
+    def _gate(self, gate: int, moment: int) -> Iterable[Row]:
+        if gate:
+            Path(self.files.reached()[0]).touch()
+        if all_there(self.files.opened(gate)):
+            return ()
+        time.sleep(MOMENT)
+        number = self.told.middle if gate else 0
+        return self._ticks(self._time(number) - (0 if gate else SPAN), moment)
+
+    def _hold(self, number: int, moment: int) -> Iterable[Row]:
+        if self.hold is None or number < self.hold or self.interruption.over:
+            return ()
+        self.interruption.at(number)
+        time.sleep(MOMENT)
+        return self._ticks(self._time(number), moment)
+
+    def _done(self, number: int, moment: int) -> Iterable[Row]:
+        Path(self.files.done()[0]).touch()
+        return ()
+
+    def _time(self, number: int) -> int:
+        return self.told.updates(SPACES[0])[number][1]
+
+    @staticmethod
+    def _ticks(begin: int, moment: int) -> list[Row]:
+        """They take longer and longer for the same event time. So what waits for a watermark comes soon, however long it has waited."""
+        passed = int(SPAN * math.log1p(moment) / math.log1p(MOMENTS))
+        return [Row(space, "o/end", begin + passed, moment, "{}") for space in SPACES]
 
 
 class Changes(FlatMapFunction):  # type: ignore[misc]
-    """Changes by their number, and those that open a gate because they are refused."""
+    """Changes by their number, and those that open a gate because they are refused.
 
-    def __init__(self, told: Story, files: Files) -> None:
-        self.items: list[tuple[list[str], list[Row]]] = [([], _rows(told.first)), *self._opening(files, 0)]
-        self.items += [(files.reached(), [])] * TICKS
-        self.items += [([], _rows(told.later)), *self._opening(files, 1)]
+    It goes on until all updates are read: a job that was resumed in a gate needs a refusal of its own life.
+    """
 
-    @staticmethod
-    def _opening(files: Files, gate: int) -> Iterator[tuple[list[str], list[Row]]]:
-        """After the first, further ones come slowly: a job that was resumed needs one, and watermarks wait for silence."""
-        refused = _rows([Change.drop(f"p/gate{gate}", by="p")])
-        for number in range(TICKS):
-            yield files.opened(gate), refused if number % 10 == 0 else []
+    def __init__(self, told: JoinedStory, files: Files) -> None:
+        self.files, self.changes = files, [_rows(told.first), _rows(told.later)]
+        self.script = Script(
+            [("send", 0, 1), ("wait", 0, MOMENTS), ("send", 1, 1), ("wait", 1, 10 * MOMENTS)]
+        )
+        self.refused = [
+            _rows(lambda _, name=f"p/gate{gate}": [Change.drop(name, by="p")]) for gate in range(2)
+        ]
+        self.sent, self.pause = 0.0, 0.5
 
-    def flat_map(self, number: int) -> Iterator[Row]:
-        files, rows = self.items[number]
-        yield from rows
-        if files:
-            wait(files)
+    def flat_map(self, element: int) -> Iterable[Row]:
+        what, number, _ = self.script.part(element)
+        if what == "send":
+            return self.changes[number]
+        if all_there(self.files.done() if number else self.files.reached()):
+            return ()
+        time.sleep(MOMENT)
+        return self._refusals(number + 1)
+
+    def _refusals(self, gates: int) -> list[Row]:
+        """Those that this life waits for, after longer and longer pauses: watermarks wait for silence."""
+        closed = [gate for gate in range(gates) if not all_there(self.files.opened(gate))]
+        if not closed or time.monotonic() < self.sent + self.pause:
+            return []
+        self.sent, self.pause = time.monotonic(), self.pause * 1.5
+        return [row for gate in closed for row in self.refused[gate]]
 
 
-def _rows(changes: list[Change]) -> list[Row]:
-    return [Row(space, *row.values()) for space in SPACES for row in changes_to_table(changes).to_pylist()]
+def _rows(changes: Callable[[str], list[Change]]) -> list[Row]:
+    return [
+        Row(space, *row.values()) for space in SPACES for row in changes_to_table(changes(space)).to_pylist()
+    ]
 
 
 class Lines(MapFunction):  # type: ignore[misc]
@@ -188,7 +252,7 @@ class Lines(MapFunction):  # type: ignore[misc]
             if row["stream"] == f"p/gate{gate}":
                 Path(self.files.opened(gate)[SPACES.index(row["space"])]).touch()
                 return ""
-        if self.interruption is not None and row["space"] == SPACES[-1] and row["stream"] != "o/end":
+        if self.interruption is not None and row["space"] == SPACES[-1] and row["stream"] == "o/r":
             self.interruption.at(row["sequence"])
         return json.dumps(row)
 
@@ -200,8 +264,20 @@ def numbered(flink: Any, function: Any, count: int, type_: Any, name: str) -> An
     return found.uid(f"{name}-rows").set_parallelism(1)
 
 
-def start(folder: Path, life: int, count: int, **options: object) -> subprocess.Popen[str]:
-    """A life of the job in a process group of its own: from the newest checkpoint, if there is one."""
+def hold(options: Mapping[str, Any]) -> int:
+    """The update at which a job that is started with these options holds."""
+    (name,) = options.keys() & set(PLACES)
+    return int(options[name]) + (BEHIND if name == "emitted" else 0)
+
+
+def start(
+    folder: Path, count: int, lives: Sequence[Mapping[str, Any]], life: int, **more: object
+) -> subprocess.Popen[str]:
+    """A life of the job in a process group of its own: from the newest checkpoint, if there is one.
+
+    ``lives`` are the options of all lives that are interrupted. The one after them ends.
+    """
+    options = {"holds": [*map(hold, lives)], **([*lives, {}][life]), **more}
     arguments = [f"--{name}={value}" for name, value in options.items()]
     found = [each for each in (folder / "checkpoints").glob("*/chk-*") if (each / "_metadata").exists()]
     if found:
@@ -230,8 +306,9 @@ def main() -> None:
     parse.add_argument("folder", type=Path)
     parse.add_argument("life", type=int)
     parse.add_argument("count", type=int)
-    for name in ("read", "emitted", "fail"):
+    for name in PLACES:
         parse.add_argument(f"--{name}", type=int)
+    parse.add_argument("--holds", type=json.loads)
     parse.add_argument("--mode", default="thread")
     parse.add_argument("--resume")
     parse.add_argument("--parallelism", type=int, default=1)
@@ -245,18 +322,25 @@ def main() -> None:
         settings={"python.fn-execution.bundle.size": "100"},
     )
     told, files = story(asked.count), Files(asked.folder, asked.life)
-    later = None if asked.emitted is None else asked.emitted + BEHIND
-    updates = Updates(told, files, Interruption(files, asked.read, asked.fail, later))
+    interrupted = {name: getattr(asked, name) for name in PLACES if getattr(asked, name) is not None}
+    updates = Updates(
+        told,
+        files,
+        Interruption(files, told.middle, asked.read, asked.fail),
+        asked.holds,
+        hold(interrupted) if interrupted else None,
+    )
     changes = Changes(told, files)
     found = pipelined(
-        numbered(flink, updates, len(updates.rows), UPDATE, "updates"),
-        numbered(flink, changes, len(changes.items), CHANGE, "changes"),
+        numbered(flink, updates, len(updates.script), UPDATE, "updates"),
+        numbered(flink, changes, len(changes.script), CHANGE, "changes"),
         disorder=DISORDER,
+        rounds=ROUNDS,
     )
     emitted = Lines(
         ["space", "stream", "ts", "sequence", "values", "sink"],
         files,
-        Interruption(files, asked.emitted),
+        Interruption(files, told.middle, asked.emitted),
     )
     reported = Lines(["space", "kind", "stream", "ts", "sequence", "message"], files, None)
     lines = found.map(emitted, output_type=TEXT).uid("emitted").set_parallelism(1)

@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from killed_pipeline import start, story, written
@@ -33,9 +34,9 @@ def killed(process: subprocess.Popen[str]) -> None:
     assert process.returncode == -signal.SIGKILL, out[-3000:]
 
 
-def check(folder: Path, life: int, count: int, **options: object) -> None:
+def check(folder: Path, count: int, lives: list[dict[str, Any]], life: int, **more: object) -> None:
     """The job is resumed once more, and ends; nothing is lost, and nothing came twice."""
-    last = start(folder, life, count, **options)
+    last = start(folder, count, lives, life, **more)
     out = output(last)
     assert last.returncode == 0 and (folder / "finished").exists(), out[-3000:]
     assert story(count).found(written(folder)) == story(count).expected()
@@ -43,8 +44,9 @@ def check(folder: Path, life: int, count: int, **options: object) -> None:
 
 def test_killed_between_a_change_and_the_updates_after_it(tmp_path: Path) -> None:
     """It dies when the later changes have come, at the next update; resumed, it fails when they have taken effect."""
-    killed(start(tmp_path, 0, 400, read=200))
-    check(tmp_path, 1, 400, fail=330)
+    lives = [{"read": 200}, {"fail": 330}]
+    killed(start(tmp_path, 400, lives, 0))
+    check(tmp_path, 400, lives, 1)
     assert (tmp_path / "failed").exists()
 
 
@@ -53,16 +55,15 @@ def test_killed_between_a_change_and_the_updates_after_it(tmp_path: Path) -> Non
 def test_killed_at_random_places(tmp_path: Path, mode: str) -> None:
     chance, kills = random.Random(7), 20
     count = 60 * kills + 400
-    for life, number in enumerate(sorted(chance.sample(range(count - 400), kills))):
-        options = {
-            "mode": mode,
-            "parallelism": chance.choice([1, 2]),
-            chance.choice(["read", "emitted"]): number,
-        }
-        killed(start(tmp_path, life, count, **options))
+    lives = [
+        {chance.choice(["read", "emitted"]): number, "mode": mode, "parallelism": chance.choice([1, 2])}
+        for number in sorted(chance.sample(range(count - 400), kills))
+    ]
+    for life in range(kills):
+        killed(start(tmp_path, count, lives, life))
         if life == 0:
             # The two modes keep state in different forms: resuming in the other one is refused, not started with nothing.
-            refused = start(tmp_path, life, count, mode="process" if mode == "thread" else "thread")
+            refused = start(tmp_path, count, lives, kills, mode="process" if mode == "thread" else "thread")
             out = output(refused)
             assert refused.returncode and "Cannot map checkpoint/savepoint state" in out, out[-3000:]
-    check(tmp_path, kills, count, mode=mode)
+    check(tmp_path, count, lives, kills, mode=mode)

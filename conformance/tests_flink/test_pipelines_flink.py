@@ -30,6 +30,8 @@ UPDATE = Types.ROW_NAMED(["space", "stream", "ts", "sequence", "values"], [TEXT,
 CHANGE = Types.ROW_NAMED(
     ["space", "operation", "actor", "document", "ts", "sequence"], [TEXT, TEXT, TEXT, TEXT, LONG, LONG]
 )
+PATIENCE = 600
+"""How many seconds a job may take on a machine that is busy otherwise."""
 EMITTED = pa.schema([("space", pa.string()), *UPDATES])
 
 
@@ -40,8 +42,10 @@ class Paused(MapFunction):  # type: ignore[misc]
         self.rows, self.file = rows, file
 
     def map(self, number: int) -> Row:
-        deadline = time.monotonic() + 120
-        while not os.path.exists(self.file) and time.monotonic() < deadline:
+        deadline = time.monotonic() + PATIENCE
+        while not os.path.exists(self.file):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.file} is not there after {PATIENCE} seconds")
             time.sleep(0.05)
         return self.rows[number]
 

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from windrow.pipelines import CHANGES, UPDATES, changes_to_table
-from windrow_conformance.pipelines.story import SPACES, Story
+from windrow.pipelines import CHANGES, UPDATES, Change, changes_to_table
+from windrow_conformance.pipelines.joined_story import ROUNDS, SPACES, JoinedStory
 
 SPACED = {
     "updates": pa.schema([*UPDATES, ("space", pa.string())]),
@@ -32,25 +32,44 @@ LAST = 1 << 50
 BEGAN = 1_700_000_000
 
 
-def prepare(folder: Path, story: Story, files: int) -> None:
+def prepare(folder: Path, story: JoinedStory, files: int) -> None:
     """The files of a story. Spark reads them by the time they were written, so each is a second younger than the one before."""
     size = -(-story.count // files)
-    updates = [story.updates[begin : begin + size] for begin in range(0, story.count, size)]
+    parts = [slice(begin, begin + size) for begin in range(0, story.count, size)]
+    later = story.middle // size
+    for number, part in enumerate(parts):
+        updates = {space: story.updates(space)[part] for space in SPACES}
+        told = story.first if number == 0 else story.later if number == later else None
+        _write(folder, number, updates, {} if told is None else {space: told(space) for space in SPACES})
     for number in range(2):  # the watermark of a micro-batch is known in the next one
-        updates.append([("o/end", LAST + number, 0, "{}")])
-    for number, rows in enumerate(updates):
-        changes = {0: story.first, story.middle // size: story.later}.get(number, [])
-        columns = list(zip(*rows, strict=True))
-        _write(folder, "updates", number, pa.table(columns, schema=UPDATES))
-        _write(folder, "changes", number, changes_to_table(changes) if changes else CHANGES.empty_table())
+        _write(
+            folder, len(parts) + number, {space: [("o/end", LAST + number, 0, "{}")] for space in SPACES}, {}
+        )
 
 
-def _write(folder: Path, name: str, number: int, table: pa.Table) -> None:
-    (folder / name).mkdir(parents=True, exist_ok=True)
-    path = folder / name / f"{number:04}.parquet"
-    spaces = [table.append_column("space", pa.repeat(space, table.num_rows)) for space in SPACES]
-    pq.write_table(pa.concat_tables(spaces).cast(SPACED[name]), path)
-    os.utime(path, (BEGAN + number, BEGAN + number))
+def _write(
+    folder: Path,
+    number: int,
+    updates: Mapping[str, list[tuple[str, int, int, str]]],
+    changes: Mapping[str, list[Change]],
+) -> None:
+    """The files of a micro-batch: what each space has."""
+    tables = {
+        "updates": {
+            space: pa.table(list(zip(*rows, strict=True)), schema=UPDATES) for space, rows in updates.items()
+        },
+        "changes": {space: changes_to_table(made) for space, made in changes.items()},
+    }
+    for name, of_spaces in tables.items():
+        spaced = [
+            table.append_column("space", pa.repeat(space, len(table))) for space, table in of_spaces.items()
+        ]
+        path = folder / name / f"{number:04}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(
+            pa.concat_tables([SPACED[name].empty_table(), *(t.cast(SPACED[name]) for t in spaced)]), path
+        )
+        os.utime(path, (BEGAN + number, BEGAN + number))
 
 
 def start(folder: Path, *kill: object) -> subprocess.Popen[bytes]:
@@ -94,7 +113,8 @@ def run(spark: Any, folder: Path, kill_at: tuple[str, int] | None = None) -> Non
     )
     if place == "read":
         updates = updates.mapInArrow(killing(number), updates.schema)
-    found = pipelined(updates.withWatermark("ts", "100 milliseconds"), frames["changes"], reports=True)
+    timed = updates.withWatermark("ts", "100 milliseconds")
+    found = pipelined(timed, frames["changes"], reports=True, rounds=ROUNDS)
     if place == "emitted":
         found = found.mapInArrow(killing(number), found.schema)
     writer = found.writeStream.trigger(availableNow=True).format("parquet")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from killed_pipeline import commits, prepare, start, written
 
-from windrow_conformance.pipelines.story import Story
+from windrow_conformance.pipelines.joined_story import JoinedStory
 
 PATIENCE = 600
 """How many seconds a job may take on a machine that is busy otherwise."""
@@ -38,7 +38,7 @@ def killed_later(folder: Path, seconds: float) -> None:
     job.wait()
 
 
-def check(folder: Path, story: Story) -> None:
+def check(folder: Path, story: JoinedStory) -> None:
     """The job is started once more, and ends; nothing is lost, and nothing came twice."""
     assert start(folder).wait(PATIENCE) == 0, (folder / "log").read_text()[-3000:]
     assert story.found(written(folder)) == story.expected()
@@ -46,7 +46,7 @@ def check(folder: Path, story: Story) -> None:
 
 def test_killed_between_a_change_and_the_updates_after_it(tmp_path: Path) -> None:
     """The second micro-batch brings changes, which wait for their times; the job dies when it reads the third one's updates."""
-    story = Story(240)
+    story = JoinedStory(240)
     prepare(tmp_path, story, files=3)
     killed(tmp_path, "read", 160)
     assert commits(tmp_path) == 2
@@ -56,7 +56,7 @@ def test_killed_between_a_change_and_the_updates_after_it(tmp_path: Path) -> Non
 @pytest.mark.skipif(not os.environ.get("WINDROW_LONG"), reason="takes minutes: set WINDROW_LONG=1")
 def test_killed_at_random_places(tmp_path: Path) -> None:
     chance, kills = random.Random(7), 20
-    story = Story(40 * (2 * kills + 8))
+    story = JoinedStory(40 * (2 * kills + 8))
     prepare(tmp_path, story, files=2 * kills + 8)
     for number in sorted(chance.sample(range(story.count - 400), kills)):
         place = chance.choice(["read", "emitted", "any"])

@@ -69,40 +69,38 @@ class Story:
     def first(self) -> list[Change]:
         """The changes before all updates. They take effect at once."""
         made = [
-            _source("o/a"),
-            _source("o/b"),
+            source("o/a"),
+            source("o/b"),
             {"name": "o/end", "channels": {}},
-            _composite("p/double", {"a": "o/a"}, "a.v * 2"),
-            _composite("p/next", {"a": "o/a"}, "a.v + 1"),
-            _composite(
-                "p/meet", {"d": "p/double", "n": "p/next", "b": "o/b"}, "d.v * 1000 + n.v * 100 + b.v"
-            ),
-            _composite(
+            composite("p/double", {"a": "o/a"}, "a.v * 2"),
+            composite("p/next", {"a": "o/a"}, "a.v + 1"),
+            composite("p/meet", {"d": "p/double", "n": "p/next", "b": "o/b"}, "d.v * 1000 + n.v * 100 + b.v"),
+            composite(
                 "p/total", {"a": "o/a", "t": "p/total"}, "coalesce(t.v, 0) + a.v", types={"v": "bigint"}
             ),
-            _composite("p/big", {"a": "o/a"}, "a.v * 190000000000000000"),
-            _window("p/span", "p/next", {"kind": "time", "range": "500ms", "slide": "200ms"}),
-            _window("p/few", "o/b", {"kind": "count", "range": 5, "slide": 2}),
+            composite("p/big", {"a": "o/a"}, "a.v * 190000000000000000"),
+            window("p/span", "p/next", {"kind": "time", "range": "500ms", "slide": "200ms"}),
+            window("p/few", "o/b", {"kind": "count", "range": 5, "slide": 2}),
             {
                 "name": "q/all",
                 "inputs": {"m": {"matching": {"kind": "meter"}}},
                 "latest": {"sum": {"kind": "Sum", "column": "v"}, "n": {"kind": "Count"}},
             },
-            _composite("q/peaks", {"w": "p/span"}, "w.v + w.n"),
+            composite("q/peaks", {"w": "p/span"}, "w.v + w.n"),
         ]
-        return [_put(document, None) for document in made]
+        return [put(document, None) for document in made]
 
     @cached_property
     def later(self) -> list[Change]:
         """The changes that come in the middle, for times after it."""
         at = [Id(self.arrival + self.apart + each * 40_000, 0) for each in range(4)]
         return [
-            _put(_source("o/c"), at[0]),
-            _put(_composite("r/above", {"t": "p/total"}, "t.v - 1"), at[0]),
-            _put(_composite("p/double", {"a": "o/a"}, "a.v * 3"), at[1]),
+            put(source("o/c"), at[0]),
+            put(composite("r/above", {"t": "p/total"}, "t.v - 1"), at[0]),
+            put(composite("p/double", {"a": "o/a"}, "a.v * 3"), at[1]),
             Change.drop("p/none", by="p", at=at[1]),
             Change.drop("p/meet", by="p", at=at[2]),
-            _put(_window("r/since", "p/total", {"kind": "time", "range": "300ms", "slide": "100ms"}), at[2]),
+            put(window("r/since", "p/total", {"kind": "time", "range": "300ms", "slide": "100ms"}), at[2]),
             Change.revoke("o/b", "read", "*", by="o", at=at[3]),
         ]
 
@@ -126,19 +124,19 @@ class Story:
         )
 
 
-def _put(document: Mapping[str, Any], at: Id | None) -> Change:
+def put(document: Mapping[str, Any], at: Id | None) -> Change:
     return Change.put(document, by=document["name"].split("/")[0], at=at)
 
 
-def _source(name: str) -> dict[str, Any]:
+def source(name: str) -> dict[str, Any]:
     return {"name": name, "channels": {"v": "bigint"}, "read": ["*"], "labels": {"kind": "meter"}}
 
 
-def _composite(name: str, inputs: Mapping[str, str], value: str, **more: Any) -> dict[str, Any]:
+def composite(name: str, inputs: Mapping[str, str], value: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "inputs": dict(inputs), "channels": {"v": value}, "read": ["*"], **more}
 
 
-def _window(name: str, on: str, window: Mapping[str, Any]) -> dict[str, Any]:
+def window(name: str, on: str, window: Mapping[str, Any]) -> dict[str, Any]:
     aggregates = {"v": {"kind": "Sum", "column": "v"}, "n": {"kind": "Count"}}
     query = {"time": "ts", "window": dict(window), "aggregates": aggregates}
     return {"name": name, "inputs": {"x": on}, "query": query, "read": ["*"]}
