@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from windrow.errors import ColumnError, TimeColumnError
 from windrow.pipelines import CHANGES, UPDATES, Change, changes_to_table
 from windrow_conformance.pipelines import PipelineCase, pipeline_cases, rounds
-from windrow_conformance.pipelines.story import Story
+from windrow_conformance.pipelines.joined_story import JoinedStory
 from windrow_spark import pipelined
 from windrow_spark.session import local_session
 
@@ -62,8 +62,8 @@ def test_batches(spark: SparkSession) -> None:
 def test_batches_and_tasks_of_any_number(
     spark: SparkSession, tmp_path: Path, size: int, count: int, partitions: int
 ) -> None:
-    """Updates per micro-batch, updates, tasks that share the spaces: what comes out is always that of one piece."""
-    story = Story(count, apart=20_000)
+    """Updates per micro-batch, updates, tasks that share the spaces: what comes out is that of one piece, edges between spaces included."""
+    story = JoinedStory(count, apart=20_000)
     prepare(tmp_path, story, files=-(-count // size))
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
