@@ -138,6 +138,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert windrow("run", "--input", str(tmp_path / "rows.jsonl")) == ""  # it was read to the end
     assert windrow("latest", "bob/c").strip() == '{"ts": 2, "c": -10.0}'
     assert windrow("history", "bob/c", "--where", "c > 0").count("\n") == 1
+    assert windrow("history", "bob/c", "--box", "c", "c", "0", "0", "10", "10").count("\n") == 1
     assert "depend(s) on it" in windrow("drop", "ann/t", "--by", "ann", code=2)
     windrow("grant", "ann/t", "read", "*", "--by", "ann", "--revoke")
     assert "may not read 'ann/t'" in windrow("latest", "ann/t", "--by", "bob", code=2)

@@ -138,6 +138,13 @@ def latest(stream: str, store: str, space: str, order: str, by: str | None, prov
 @click.option("--since", default=None, help="From this time on.")
 @click.option("--until", default=None, help="Before this time.")
 @click.option("--where", default=None, help="A condition over channels.")
+@click.option(
+    "--box",
+    type=(str, str, float, float, float, float),
+    default=None,
+    metavar="LATITUDE LONGITUDE SOUTH WEST NORTH EAST",
+    help="Inside a box: two channels and four bounds.",
+)
 @click.option("--last", type=int, default=None, help="The last so many.")
 def history(stream: str, store: str, space: str, order: str, **options: Any) -> None:
     """Print the updates of a STREAM that are kept, as JSON lines."""
