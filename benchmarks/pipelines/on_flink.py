@@ -3,7 +3,7 @@
 This process is the device: it sends updates through a socket at a steady rate, each with the time of the clock in its channel.
 The chain hands the channel on. When an update of the last stage leaves the operator, Flink takes the time again, in whole
 milliseconds. So a latency is that of socket, network buffers, bundles and Python, at all stages. Before the first job of a
-mode, another one runs that does not count, and the first updates of every job do not count either.
+mode, another one runs that does not count, and the first updates of every job do not count either: the JVM compiles then.
 
 While updates flow, changes come through another socket, a second or more apart: a new composite on top of the last stage, and the
 end of the one before. A change has taken effect when the first update of the new composite leaves the operator. The next one
@@ -43,10 +43,11 @@ CHANGE = Types.ROW_NAMED(["operation", "actor", "document", "ts", "sequence"], [
 SETTINGS = {
     "execution.buffer-timeout.interval": "1 ms",
     "python.fn-execution.bundle.size": "1000",
-    "python.fn-execution.bundle.time": "5",
+    "python.fn-execution.bundle.time": "2",
 }
-"""For low latency. Bundles are of process mode only, and every Python step of a job waits for its own. A bundle for each update, or
-one each millisecond, takes more time than two cores have: updates would queue up."""
+"""For low latency. Bundles are of process mode only, and every Python step of a job waits for its own. Flink looks every
+``bundle.time`` whether so much time has passed since the last bundle ended, so a step waits for up to twice as long. A bundle for
+each update takes more time than two cores have: updates queue up."""
 MODES = ("thread", "process")
 NEW = "o/new"
 """What the names of new composites begin with."""
@@ -66,9 +67,9 @@ class Load:
         return f"o/s{self.depth}"
 
 
-LOADS = (Load(1, 200, 400, 2000), Load(10, 200, 400, 2000), Load(100, 50, 100, 1000))
+LOADS = (Load(1, 200, 1000, 2000), Load(10, 200, 1000, 2000), Load(100, 50, 250, 1000))
 QUICK = (Load(1, 200, 200, 600), Load(10, 200, 200, 600))
-FIRST = Load(1, 200, 400, 1)
+FIRST = Load(1, 200, 1500, 1)
 """The job that does not count."""
 
 
