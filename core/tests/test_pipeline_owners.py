@@ -199,9 +199,15 @@ def test_history_is_queried_by_time_condition_and_box() -> None:
     space.put(Source("o/p", channels={"lat": "double", "lon": "double"}, history=40), by="o")
     space.push([{"stream": "o/p", "ts": n, "lat": float(n), "lon": -float(n)} for n in range(100)])
     assert space.history("o/p").num_rows == 40
-    assert space.history("o/p", since=70, until=80, where="lat % 1 == 0" if False else "lat > 75").column(
-        "ts"
-    ).to_pylist() == [76, 77, 78, 79]
+    assert space.history("o/p", since=70, until=80, where="lat > 75").column("ts").to_pylist() == [
+        76,
+        77,
+        78,
+        79,
+    ]
+    for box in (("lat", "lon"), ("lat", "lon", 0, 0, "north", 1), ("lat", "lon", 0, 0, float("inf"), 1)):
+        with pytest.raises(PipelineError, match="two channels, latitude and longitude, and four numbers"):
+            space.history("o/p", box=box)  # type: ignore[arg-type]
     assert space.history("o/p", box=("lat", "lon", 61.5, -99, 70, -65), last=3).column("ts").to_pylist() == [
         68,
         69,

@@ -181,7 +181,7 @@ class Runtime:
             self._ledger.schedule(change, at)
             return "scheduled"
         if at is not None and change.at is not None:
-            passed = f"{change.operation} was to take effect at {tuple(change.at)}, which has passed"
+            passed = f"{change.operation} was to take effect at {change.at.ts}, which has passed"
             if self.late == "refuse":
                 self._ledger.refuse(self._ledger.add(change))
                 raise PipelineError(f"{passed}; give a later time, or none for now")

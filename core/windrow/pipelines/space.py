@@ -19,6 +19,7 @@ windrow.errors.PipelineError: 'council/t1' cannot be dropped: 'ann/frozen' depen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import inf, isfinite
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -271,10 +272,7 @@ class Space:
         )
         conditions = [where] if where is not None else []
         if box is not None:
-            latitude, longitude, south, west, north, east = box
-            conditions.append(
-                f"{float(south)} <= {latitude} <= {float(north)} and {float(west)} <= {longitude} <= {float(east)}"
-            )
+            conditions.append(_inside(box))
         for condition in conditions:
             table = table.filter(Expression(condition).bind(table.schema, condition=True).batch(table))
         return table if last is None else table.slice(max(0, table.num_rows - last))
@@ -347,3 +345,17 @@ def _at(at: Any) -> Id | None:
     if at is None or isinstance(at, Id):
         return at
     return Id(*at) if isinstance(at, tuple) else Id(instant(at), BEFORE.sequence)
+
+
+def _inside(box: Box) -> str:
+    """The condition that an update is in a box."""
+    try:
+        latitude, longitude, *bounds = box
+        south, west, north, east = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        south = west = north = east = inf
+    if not all(isfinite(bound) for bound in (south, west, north, east)):
+        raise PipelineError(
+            f"box= is two channels, latitude and longitude, and four numbers, south, west, north and east; not {box!r}"
+        )
+    return f"{south} <= {latitude} <= {north} and {west} <= {longitude} <= {east}"
