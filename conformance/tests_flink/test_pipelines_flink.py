@@ -78,8 +78,12 @@ def shown(stream: Any, function: Shown) -> Any:
     ("mode", "parallelism", "bundle"), [("process", 2, 7), ("thread", 1, 1000)], ids=["process", "thread"]
 )
 def test_transcripts(mode: str, parallelism: int, bundle: int) -> None:
-    """All transcripts, each in a space of its own, and the spaces of the story, whatever the parallelism and the bundles."""
-    flink = environment(parallelism, mode, settings={"python.fn-execution.bundle.size": str(bundle)})
+    """All transcripts, each in a space of its own, and the spaces of the story, whatever the parallelism and the bundles.
+
+    Without metrics, too: PyFlink has no counters then.
+    """
+    settings = {"python.fn-execution.bundle.size": str(bundle), "python.metric.enabled": "false"}
+    flink = environment(parallelism, mode, settings=settings)
     updates = [
         Row(case.name, stream, ts, sequence, json.dumps(values))
         for case in CASES

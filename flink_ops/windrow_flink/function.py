@@ -34,6 +34,7 @@ from windrow.operator.window_batches import windows_in
 from windrow.query.query import Query
 from windrow.query.slicing import time_windows
 from windrow.windows import TimeWindow
+from windrow_flink.counters import counter
 from windrow_flink.elements import HEAD, MET
 from windrow_flink.pages import BucketPages, PageStates, in_thread, raw_bytes
 from windrow_flink.time_units import log_another_unit
@@ -205,11 +206,9 @@ class WindowFunction(KeyedProcessFunction):
         self.took = False
         threads = wiring.threads or os.cpu_count() or 1
         self.pool = ThreadPoolExecutor(threads, "windrow") if wiring.threads != 1 else None
-        metrics = context.get_metrics_group().add_group("windrow")
-        self.windows, self.late_rows = metrics.counter("windows"), metrics.counter("late_rows")
-        self.rows = metrics.counter("rows")
-        self.lcs_tasks = metrics.counter("lcs_tasks")
-        self.levels = {name: metrics.counter(name) for name in LEVELS}
+        self.windows, self.late_rows = counter(context, "windows"), counter(context, "late_rows")
+        self.rows, self.lcs_tasks = counter(context, "rows"), counter(context, "lcs_tasks")
+        self.levels = {name: counter(context, name) for name in LEVELS}
 
     def _show(self, held: Held, *, gone: bool = False) -> None:
         """Let the levels rise and fall by what has changed in a bucket."""

@@ -32,6 +32,7 @@ from windrow.errors import ColumnError
 from windrow.pipelines.engine import JOINED, OUTPUT, ROWS, RuntimeOptions, Settings, exported, feed
 from windrow.pipelines.runtime import Runtime
 from windrow_flink.buckets import KEY_GROUPS
+from windrow_flink.counters import counter
 from windrow_flink.elements import MET
 from windrow_flink.function import current_key
 from windrow_flink.inputs import check_watermarks, checked_stream, stream_type
@@ -194,8 +195,7 @@ class PipelineFunction(KeyedProcessFunction):
         self.states = PageStates(context)
         self.log = context.get_list_state(ListStateDescriptor("windrow-log", raw_bytes(context)))
         self.runtimes: dict[Any, Runtime] = {}
-        metrics = context.get_metrics_group().add_group("windrow")
-        self.emitted, self.reported = metrics.counter("emitted"), metrics.counter("reported")
+        self.emitted, self.reported = counter(context, "emitted"), counter(context, "reported")
 
     def process_element(self, element: bytes, context: KeyedProcessFunction.Context) -> Iterable[Any]:
         """Called for each element: run it, or log it until the watermark passes it."""
