@@ -9,6 +9,7 @@ and writes CSV and plots into ``benchmarks/results/pipelines``. streamz and Byte
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ def latencies(streams: Streams, rounds: int) -> Row:
     with TemporaryDirectory() as folder, Space("bench", f"rocksdb:{folder}/state") as space:
         space.put(*streams, by="o")
         names = [stream.name for stream in streams if isinstance(stream, Source)]
+        gc.collect()  # what earlier pipelines have left behind is none of this one's time
         for turn in range(rounds):
             for place, name in enumerate(names):
                 row = {"stream": name, "ts": turn * len(names) + place, "v": float(turn)}
@@ -130,6 +132,7 @@ def rates(count: int) -> list[Row]:
             space.put(*streams_of(pipeline("length", 4)), by="o")
             table = pa.table({"ts": pa.array(range(total)), "v": [float(n) for n in range(total)]})
             given = [{"stream": "o/s0", **row} for row in table.to_pylist()] if how == "rows" else []
+            gc.collect()
             began, cpu = perf_counter(), process_time()
             for begin in range(0, total, batch):
                 if how == "columns":
