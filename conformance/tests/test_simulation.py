@@ -50,7 +50,7 @@ def _without_numbers(self: Paging, *arguments: Any) -> None:
 def test_a_store_that_breaks_its_promise_unasked_is_found_and_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("windrow_conformance.simulation.life.FaultyPages", ForgetfulPages)
+    monkeypatch.setattr("windrow_conformance.simulation.homes.FaultyPages", ForgetfulPages)
     report = simulate(range(25 * SHARED, 25 * SHARED + 32))
     assert report.differences > 2
     replay = smallest(report.failures[0][0])

@@ -18,7 +18,7 @@ from pipeline_graphs import (
     updates,
 )
 
-from windrow.errors import CorruptSnapshot, StoreError
+from windrow.errors import CorruptSnapshot, StoreError, StoreTaken
 from windrow.pipelines import (
     Change,
     Composite,
@@ -179,3 +179,17 @@ def test_a_store_that_fails_refuses_no_change() -> None:
     emitted = [(update.stream, update.values) for update in again.advance(20)]
     assert emitted == [("o/a", (1,)), ("o/double", (2,)), ("o/a", (1,)), ("o/double", (3,))]
     assert again.reports() == []
+
+
+def test_a_store_that_loses_its_pages_under_a_space_is_no_store_of_streams_without_updates() -> None:
+    pages = MemoryPages()
+    first = Runtime(pages, order="event")
+    first.process(changes=[Change.put(stream.to_dict(), by="o") for stream in diamond()])
+    first.process([(1, 0, "o/a", {"v": 1})])
+    first.advance(2)
+    first.commit("1")
+    running = Runtime(pages, order="event")
+    pages.held.clear()  # as a server that restarts without persistence
+    with pytest.raises(StoreTaken, match="does not hold its last commit any more"):
+        running.process([(3, 0, "o/a", {"v": 1})])
+        running.advance(4)

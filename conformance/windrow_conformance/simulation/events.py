@@ -17,11 +17,12 @@ import windrow as wr
 
 CRASHES = ("crash", "crash", "crash", "snapshot", "backup")
 COMMITS = ("refused", "unheard", "full disk")
-HARMLESS = (*CRASHES, *COMMITS, "unreadable", "recut")
+HARMLESS = (*CRASHES, *COMMITS, "unreadable", "recut", "slow")
+"""A store is so slow that the process is killed while it waits, for a page or for a commit, which takes place or not."""
 DAMAGING = ("torn", "lost", "stale", "missing", "rot", "reordered", "went back", "duplicated")
 REDIS = (*HARMLESS, "unheard", "reordered", "duplicated", "went back", "wiped", "second process")
 """Redis writes a commit only on top of the one before it, so it stays whole also if it loses or reorders commits."""
-BLOB = (*CRASHES, "crash", "torn", "rot", "went back", "recut")
+BLOB = (*CRASHES, "crash", "torn", "rot", "went back", "recut", "slow")
 SPACE = (*HARMLESS, "rot")
 """A space of pipelines numbers its commits in its header only, so it relies on a store that keeps commits whole."""
 KINDS = {
@@ -30,9 +31,10 @@ KINDS = {
     "redis": (REDIS, ()),
     "blob": (BLOB, ()),
     "space": (SPACE, ()),
+    "space in redis": (REDIS, ()),
 }
 """Where the state is: in pages, in pages put together into segments, in Redis, in snapshots; or it is that of a space of
-pipelines, in pages. And what can happen there."""
+pipelines, in pages or in Redis. And what can happen there."""
 
 IDLE = (None, None, wr.Idle(0, cohort=1), wr.Idle(10, cohort=1), wr.Idle(30, "lz4", cohort=20))
 """When the windows of silent keys are frozen."""
@@ -71,7 +73,8 @@ def setting_of(number: int, *, space: bool) -> Setting:
     random = Random(f"windrow setting {number}")
     kind = random.choice(["pages", "pages", "pages", "segments", "segments", "redis", "redis", "blob"])
     fold, pace, chance = random.choice([2, 3, 32]), random.choice([0.2, 0.5, 1.0]), random.getrandbits(32)
-    return Setting("space" if space else kind, fold, pace, chance, (("idle", random.choice(IDLE)),))
+    kind = random.choice(["space", "space in redis"]) if space else kind
+    return Setting(kind, fold, pace, chance, (("idle", random.choice(IDLE)),))
 
 
 def events_of(seed: int, kind: str, steps: int, kept: tuple[int, ...] | None = None) -> tuple[Event, ...]:

@@ -50,6 +50,9 @@ class Processor(Protocol):
     def feed(self, running: Any, step: Step) -> tuple[pa.Table, pa.Table]:
         """Take a step; returns windows, and rows that are late."""
 
+    def feed_in_two(self, running: Any, step: Step) -> tuple[pa.Table, pa.Table]:
+        """Take a step of rows as two batches."""
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -79,3 +82,8 @@ class Windows:
             return running.process(step.value), running.late()
         windows = running.advance(step.value) if step.kind == "watermark" else running.flush()
         return windows, running.late()
+
+    def feed_in_two(self, running: wr.Operator, step: Step) -> tuple[pa.Table, pa.Table]:
+        half = step.value.num_rows // 2
+        parts = [running.process(step.value.slice(0, half)), running.process(step.value.slice(half))]
+        return pa.concat_tables(parts), running.late()

@@ -6,17 +6,12 @@ it opens its operator again, and goes on from the commit that it finds there. If
 the newest backup. Three things are failures: output that is not that of the uninterrupted run; an error without a
 cause; a state that is refused although the store has kept its promise.
 
-Many lives share a :class:`World`. What a job does after it was opened depends on nothing but what is in its store, until an
-event concerns it. So a world remembers what jobs wrote that were left alone since they were opened. A life that comes to the
-same state takes that from there, up to the next event that concerns the job itself, and need not run it again.
+Many lives share a :class:`World`, and with it the :mod:`histories <windrow_conformance.simulation.histories>` of their jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
-from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -24,28 +19,18 @@ import pyarrow as pa
 import windrow as wr
 from windrow.errors import OperatorBroken, SnapshotError, StoreError, StoreTaken, WindrowError
 from windrow.storage import paging
-from windrow.storage.pages import HEADER, Pages
-from windrow.storage.redis import RedisPages
-from windrow.storage.segments import Segments
-from windrow_conformance.generated import SCHEMA
-from windrow_conformance.simulation.events import (
-    COMMITS,
-    DAMAGING,
-    Event,
-    Setting,
-    events_of,
-    setting_of,
-)
-from windrow_conformance.simulation.jobs import Processor, Stream, Windows
-from windrow_conformance.simulation.servers import FaultyPages, FaultyRedis, Held, rotten
+from windrow.storage.pages import HEADER
+from windrow_conformance.simulation.events import DAMAGING, Event, Setting, events_of, setting_of
+from windrow_conformance.simulation.histories import JobProcess, Killed, Moment, SharedJob
+from windrow_conformance.simulation.homes import HOMES, PagesHome
+from windrow_conformance.simulation.jobs import Stream
+from windrow_conformance.simulation.servers import Held
 from windrow_conformance.simulation.streams import SHARED, atoms_in, is_space, stream_of
 
 ATTEMPTS = 80
 """How often a job may start again. Every event happens once, so it ends long before."""
 DAMAGED = ("pages", "segments", "space")
 """Where damage makes it right to refuse a state."""
-ENDING = ("crash", "backup", *COMMITS, "torn", "reordered")
-"""Events that concern the store, or end the job: what it did before, it did as if left alone."""
 
 
 @dataclass(frozen=True)
@@ -57,32 +42,26 @@ class Lived:
     kind: str
     events: tuple[str, ...]
     restarts: int
+    taken: int
+    """How many steps its job took."""
     ran: int
-    """How many steps its job took. Others were known from lives of the same world."""
+    """How many of them it executed, or executed again. What comes of the others was known from lives of the same world."""
 
 
 class Failure(Exception):
     """A life went wrong."""
 
 
-@dataclass(frozen=True)
-class Course:
-    """What a job that was left alone wrote, from where it was opened to the end of the stream."""
-
-    start: int
-    commits: list[tuple[dict[str, bytes], list[str]]]
-
-
 @dataclass
 class World:
-    """What many lives share: a stream, where the state is, and what is known of jobs that were left alone."""
+    """What many lives share: a stream, where the state is, and the histories of their jobs."""
 
     stream: Stream
     setting: Setting
     steps: int
     """How many steps the whole stream has. A replay may leave some out."""
     compiled: bool
-    courses: dict[frozenset[tuple[str, bytes]], Course] = field(default_factory=dict)
+    begin: Moment = field(default_factory=Moment)
 
 
 def world_of(number: int, *, compiled: bool = False, atoms: tuple[int, ...] | None = None) -> World:
@@ -101,7 +80,7 @@ def live(
 ) -> Lived:
     """Live the life of a seed; with ``events`` and ``atoms``, only those of its schedule and of its stream.
 
-    A ``world`` that is given remembers what jobs did in it. Without one, the life runs every step itself.
+    A ``world`` that is given remembers what jobs did in it. Without one, the life executes every step itself.
     """
     kind, life = setting_of(seed // SHARED, space=is_space(seed // SHARED)).kind, None
     try:
@@ -118,126 +97,8 @@ def live(
     except Exception as error:  # whatever it is, it is a failure that can be replayed
         failure = f"{type(error).__name__}: {error}"
     if life is None:
-        return Lived(seed, failure, kind, (), 0, 0)
-    return Lived(seed, failure, kind, tuple(life.taken), life.starts - 1, life.ran)
-
-
-class PagesHome:
-    """State in a store of pages."""
-
-    commits_again = True
-
-    def __init__(self, job: Processor, wrap: Callable[[FaultyPages], Pages] = lambda pages: pages) -> None:
-        self.job, self.server, self._wrap = job, FaultyPages(), wrap
-
-    def opened(self, **how: Any) -> Any:
-        return self.job.open(self._wrap(self.server), **how)
-
-    def commit(self, running: Any, number: int) -> None:
-        self.job.commit(running, number)
-
-    def commits(self, running: Any) -> int:
-        return self.job.commits(running)
-
-    def happen(self, event: Event) -> None:
-        if event.what == "rot":
-            self.server.rot(Random(event.chance))
-        elif event.what == "went back":
-            self.server.go_back(Random(event.chance))
-        else:
-            self.server.arm(event.what, event.chance)
-
-    @property
-    def waiting(self) -> set[str]:
-        """What is to happen to a read or a commit that is still to come."""
-        return self.server.waiting
-
-    def left(self) -> set[str]:
-        """The names of what is in the store."""
-        return set(self.server.held)
-
-
-class RedisHome(PagesHome):
-    """State in Redis."""
-
-    def __init__(self, job: Processor) -> None:
-        self.job, self.server = job, FaultyRedis()  # type: ignore[assignment]
-        self._pages: RedisPages | None = None
-
-    def opened(self, **how: Any) -> Any:
-        if self._pages is not None:
-            self._pages.close()
-        self._pages = RedisPages(self.server, "life")
-        return self.job.open(self._pages, **how)
-
-    def happen(self, event: Event) -> None:
-        if event.what == "wiped":
-            self.server.wipe()  # type: ignore[attr-defined]
-        elif event.what == "second process":
-            RedisPages(self.server, "life").get([HEADER])
-        else:
-            super().happen(event)
-
-    def left(self) -> set[str]:
-        return {key.removeprefix("life:") for key in self.server.held} - {"fence"}
-
-
-class BlobHome(PagesHome):
-    """State in snapshots, each in a file of its own under its number. The job restores the newest that is whole."""
-
-    commits_again = False
-
-    def __init__(self, job: Windows) -> None:
-        super().__init__(job)
-        self._query = job.query
-        self._number = 0
-        self._torn = False
-
-    def opened(self, **how: Any) -> wr.Operator:
-        for number in sorted(map(int, self.server.held), reverse=True):
-            try:
-                self._number = number
-                return wr.Operator.restore(self._query, self.server.held[str(number)], **how)
-            except SnapshotError:
-                continue
-        self._number = 0
-        return wr.Operator(self._query, SCHEMA, **how)
-
-    def commit(self, running: wr.Operator, number: int) -> None:
-        self._number = number
-        blob = running.snapshot()
-        self.server.commit({str(self._number): blob[: len(blob) // 2] if self._torn else blob}, [])
-        self._torn = False
-
-    def commits(self, running: wr.Operator) -> int:
-        return self._number
-
-    def happen(self, event: Event) -> None:
-        if event.what == "torn":
-            self._torn = True
-        elif event.what == "rot" and self.server.held:
-            newest = max(self.server.held, key=int)
-            self.server.become(
-                {**self.server.held, newest: rotten(self.server.held[newest], Random(event.chance))}
-            )
-        else:
-            super().happen(event)
-
-    @property
-    def waiting(self) -> set[str]:
-        return {*self.server.waiting, *({"torn snapshot"} if self._torn else ())}
-
-    def left(self) -> set[str]:
-        return {HEADER}
-
-
-HOMES: dict[str, Callable[[Any], PagesHome]] = {
-    "pages": PagesHome,
-    "segments": lambda job: PagesHome(job, Segments),
-    "redis": RedisHome,
-    "blob": BlobHome,
-    "space": PagesHome,
-}
+        return Lived(seed, failure, kind, (), 0, 0, 0)
+    return Lived(seed, failure, kind, tuple(life.happened), life.starts - 1, life.steps, life.ran)
 
 
 class Life:
@@ -247,10 +108,10 @@ class Life:
         self.world, self.stream, self.home, self.remembers = world, world.stream, home, remembers
         self.positions = world.setting.positions(len(self.stream.steps))
         self.events = list(events)
-        self.taken: list[str] = []
+        self.happened: list[str] = []
         """The events that took place."""
         self.backups: list[Held] = [{}]
-        self.starts = self.actions = self.ran = 0
+        self.starts = self.actions = self.steps = self.ran = 0
         self.told: tuple[str, int, int] | None = None
         """The last error, how many events there had been, and how often one had struck the store."""
         self.damaged = self.superseded = self.recut = False
@@ -264,72 +125,40 @@ class Life:
                     return self._check_store()
             except (StoreError, SnapshotError, OperatorBroken) as error:
                 self._refused(error)
+            except Killed:
+                continue
         raise Failure(f"the job does not end: it started {ATTEMPTS} times")
 
     def _processed(self) -> bool:
         """Go on from the last commit to the end; false if the job crashed."""
-        server, state = self.home.server, frozenset(self.home.server.held.items())
-        calm = self.remembers and not self.recut and not self.home.waiting - set(ENDING)
-        if calm and (course := self.world.courses.get(state)) is not None and self._is_known(course):
-            return self._followed(course)
-        written, taken, armed = len(server.journal), len(self.taken), self.home.waiting
-        running = self.home.opened(compiled=self.world.compiled, **dict(self.world.setting.how))
+        begin = self.world.begin if self.remembers else Moment()
+        how = dict(self.world.setting.how)
+        job, number = self.home.opened(begin, compiled=self.world.compiled, **how)
+        try:
+            return self._went_on(job, self.positions[number])
+        finally:
+            job.leave()
+
+    def _went_on(self, job: SharedJob, start: int) -> bool:
         self.superseded = False
-        position = start = self.positions[self.home.commits(running)]
-        while position < len(self.stream.steps):
-            if not self._happened(running):
+        for position in range(start, len(self.stream.steps)):
+            if not self._goes_on(job):
                 return False
-            self._compare(position, *self._step(running, position))
-            self.ran += 1
-            position += 1
-            if position in self.positions[1:] and not self._committed(running, position):
+            self._step(job, position)
+            if position + 1 in self.positions[1:] and not self._committed(job, position + 1):
                 return False
-        if calm and not armed and taken == len(self.taken):
-            self.world.courses[state] = Course(start, server.journal[written:])
         return True
 
-    def _is_known(self, course: Course) -> bool:
-        """Whether all that happens until the job ends concerns the store alone, so that the course says what the job does."""
-        allowed = ("crash", "backup") if self.world.setting.kind == "blob" else ENDING
-        armed, when, events = bool(self.home.waiting), self.actions, list(self.events)
-        ends = iter(self.positions[self.positions.index(course.start) + 1 :])
-        commit = next(ends, None)
-        for position in range(course.start, len(self.stream.steps)):
-            due = [event.what for event in events if event.when <= when]
-            if not set(due) <= set(allowed) or "crash" in due:
-                return set(due) <= set(allowed)
-            events = events[len(due) :]
-            armed |= any(what != "backup" for what in due)
-            when += 1
-            if position + 1 == commit:
-                if armed:  # the commit fails, and the job ends if it does not try again
-                    return not self.home.commits_again or bool(when % 2)
-                commit = next(ends, None)
-        return True
-
-    def _followed(self, course: Course) -> bool:
-        """What the job does, from what another one did; false if it ends before the stream does."""
-        self.superseded, written = False, iter(course.commits)
-        for position in range(course.start, len(self.stream.steps)):
-            if not self._happened(None):
-                return False
-            if position + 1 in self.positions[1:]:
-                try:
-                    self.home.server.commit(*next(written))
-                except StoreError:
-                    return False
-        return True
-
-    def _happened(self, running: Any) -> bool:
+    def _goes_on(self, job: SharedJob) -> bool:
         """Let the events happen that are due before this action; false if one of them ends the process."""
         going = True
         while self.events and self.events[0].when <= self.actions:
             event = self.events.pop(0)
-            self.taken.append(event.what)
+            self.happened.append(event.what)
             if event.what == "crash":
                 going = False
             elif event.what == "snapshot":
-                self._check_snapshot(running)
+                job.do("snapshot", self._check_snapshot)
             elif event.what == "backup":
                 self.backups.append(dict(self.home.server.held))
             elif event.what == "recut":
@@ -341,26 +170,32 @@ class Life:
         self.actions += 1
         return going
 
-    def _step(self, running: Any, position: int) -> tuple[pa.Table, pa.Table]:
-        step, job = self.stream.steps[position], self.stream.job
-        if self.recut and step.kind == "rows" and job.recuts:
+    def _step(self, job: SharedJob, position: int) -> None:
+        """Take a step, and hold what comes of it against the uninterrupted run."""
+        step, processor = self.stream.steps[position], self.stream.job
+        recut = self.recut and step.kind == "rows" and processor.recuts
+        if recut:
             self.recut = False  # windows do not depend on how rows are cut into batches
-            half = step.value.num_rows // 2
-            parts = [running.process(step.value.slice(0, half)), running.process(step.value.slice(half))]
-            return pa.concat_tables(parts), running.late()
-        return job.feed(running, step)
 
-    def _committed(self, running: Any, position: int) -> bool:
+        def work(process: JobProcess) -> None:
+            self.ran += 1
+            feed = processor.feed_in_two if recut else processor.feed
+            self._compare(position, *feed(process.running, step))
+
+        self.steps += 1
+        job.do(("in two" if recut else "step", position), work)
+
+    def _committed(self, job: SharedJob, position: int) -> bool:
         """Commit; false if the process gives up because the store said that it cannot."""
         number = self.positions.index(position, 1)
         try:
-            self.home.commit(running, number)
+            self.home.commit(job, number)
         except StoreTaken:
             return False
         except StoreError:
             if not self.home.commits_again or self.actions % 2:
                 return False
-            self.home.commit(running, number)
+            self.home.commit(job, number)
         if self.superseded:
             raise Failure(
                 "a commit took place although another process has the store, or it has lost the state"
@@ -381,19 +216,19 @@ class Life:
                     f"  expected  {expected.to_pylist()}\n  got       {got.to_pylist()}"
                 )
 
-    def _check_snapshot(self, running: Any) -> None:
-        if not isinstance(running, wr.Operator):
+    def _check_snapshot(self, process: JobProcess) -> None:
+        if not isinstance(process.running, wr.Operator):
             return
-        blob = running.snapshot()
-        again = wr.Operator.restore(running.query, blob, compiled=self.world.compiled)
+        blob = process.running.snapshot()
+        again = wr.Operator.restore(process.running.query, blob, compiled=self.world.compiled)
         if again.snapshot() != blob:
             raise Failure("the snapshot of a restored operator is another one")
 
     def _refused(self, error: WindrowError) -> None:
         """The store or the state was refused: try once more, then go back to the newest backup."""
-        if not self.taken:
+        if not self.happened:
             raise Failure(f"nothing had happened, but: {type(error).__name__}: {error}")
-        told, self.told = self.told, (str(error), len(self.taken), self.home.server.strikes)
+        told, self.told = self.told, (str(error), len(self.happened), self.home.server.strikes)
         if self.told != told:  # what happens once may be over; what is damaged is refused again
             return
         if not self.damaged:

@@ -12,6 +12,7 @@ from typing import Any
 import redis
 
 from windrow.errors import StoreError
+from windrow_conformance.simulation.histories import Killed
 
 Held = dict[str, bytes]
 
@@ -25,16 +26,9 @@ class FaultyPages:
         """What it held before each commit."""
         self.late: list[tuple[dict[str, bytes], list[str]]] = []
         """Commits that are on their way."""
-        self.journal: list[tuple[dict[str, bytes], list[str]]] = []
-        """All commits that were written."""
         self.strikes = 0
         """How many faults have taken effect."""
         self._armed: list[tuple[str, Random]] = []
-
-    @property
-    def waiting(self) -> set[str]:
-        """Faults that wait for a call, and commits that are on their way."""
-        return {fault for fault, _ in self._armed} | ({"late"} if self.late else set())
 
     def arm(self, fault: str, chance: int) -> None:
         """The next call has this fault."""
@@ -46,7 +40,9 @@ class FaultyPages:
 
     def get(self, names: Iterable[str]) -> Mapping[str, bytes]:
         found = {name: self.held[name] for name in names if name in self.held}
-        for fault, random in self._struck("unreadable", "stale", "missing"):
+        for fault, random in self._struck("unreadable", "stale", "missing", "slow"):
+            if fault == "slow":
+                raise Killed
             if fault == "unreadable":
                 raise StoreError("the store cannot be read")
             older = random.choice(self.before) if self.before else {}
@@ -60,18 +56,20 @@ class FaultyPages:
     def commit(self, put: Mapping[str, bytes], delete: Iterable[str]) -> None:
         gone = list(delete)
         for fault, random in self._struck(
-            "refused", "full disk", "unheard", "torn", "lost", "reordered", "duplicated"
+            "refused", "full disk", "unheard", "torn", "lost", "reordered", "duplicated", "slow"
         ):
             if fault == "torn":
                 put = {name: page for name, page in put.items() if random.random() < 0.5}
                 gone = [name for name in gone if random.random() < 0.5]
             if fault in ("reordered", "duplicated"):
                 self.late.append((dict(put), gone))
-            if fault in ("unheard", "torn", "duplicated"):
+            if fault in ("unheard", "torn", "duplicated") or (fault == "slow" and random.random() < 0.5):
                 self._write(put, gone)
+            if fault == "slow":
+                raise Killed
             if fault in ("lost", "duplicated"):
                 return
-            raise StoreError(f"the store cannot be written: {fault}")
+            raise StoreError("the store cannot be written")  # a job is told the same, whatever the reason
         self._write(put, gone)
 
     def arrive(self) -> None:
@@ -99,7 +97,6 @@ class FaultyPages:
 
     def _write(self, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
         self.before.append(dict(self.held))
-        self.journal.append((dict(put), list(gone)))
         self.held.update(put)
         for name in gone:
             self.held.pop(name, None)
@@ -130,16 +127,11 @@ class FaultyRedis:
         self.held: Held = {}
         self.before: list[Held] = []
         self.late: list[tuple[Sequence[str], Sequence[Any]]] = []
-        self.journal: list[Any] = []
+        self._begun: dict[str, bytes | None] = {}
         self.connection_pool = SimpleNamespace(connection_kwargs={"host": "simulated"})
         self.strikes = 0
         """How many faults have taken effect."""
         self._armed: list[tuple[str, Random]] = []
-
-    @property
-    def waiting(self) -> set[str]:
-        """Who wrote the last commit is part of what it holds, so no two lives in Redis have the same state."""
-        return {"redis"}
 
     def arm(self, fault: str, chance: int) -> None:
         self._armed.append((fault, Random(chance)))
@@ -147,9 +139,16 @@ class FaultyRedis:
     def calm(self) -> None:
         self._armed.clear()
 
+    def begin_to_read(self, keys: Sequence[str]) -> None:
+        """Reads of these keys begin in the background. They give what is there now, however late they come."""
+        self._begun.update((key, self.held.get(key)) for key in keys)
+
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
-        """What is read in the background never comes, because nobody knows when it would."""
-        if threading.current_thread() is not threading.main_thread() or self._strikes("unreadable"):
+        if threading.current_thread() is not threading.main_thread():
+            return [self._begun.get(key) for key in keys]
+        if self._strikes("slow"):
+            raise Killed
+        if self._strikes("unreadable"):
             raise redis.exceptions.ConnectionError("connection reset")
         return [self.held.get(key) for key in keys]
 
@@ -189,6 +188,10 @@ class FaultyRedis:
             raise redis.exceptions.TimeoutError("timeout reading from socket")
         if self._strikes("duplicated"):
             self.late.append((keys, arguments))
+        if random := self._strikes("slow"):
+            if random.random() < 0.5:
+                self._execute(keys, arguments)
+            raise Killed
         given = self._execute(keys, arguments)
         if self._strikes("unheard"):
             raise redis.exceptions.TimeoutError("timeout reading from socket")
@@ -207,10 +210,10 @@ class FaultyRedis:
             self.held.pop(key, None)
         return 1
 
-    def _strikes(self, fault: str) -> bool:
+    def _strikes(self, fault: str) -> Random | None:
         for armed in self._armed:
             if armed[0] == fault:
                 self._armed.remove(armed)
                 self.strikes += 1
-                return True
-        return False
+                return armed[1]
+        return None

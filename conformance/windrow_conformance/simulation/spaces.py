@@ -33,7 +33,7 @@ Atom = tuple[str, Any]
 class Pipelined:
     """A runtime of pipelines, whose position in the source is the number of the commit."""
 
-    leaves_nothing = recuts = False
+    leaves_nothing, recuts = False, True
 
     def open(self, pages: Pages, **how: Any) -> Runtime:
         return Runtime(pages, columns=2)
@@ -52,6 +52,11 @@ class Pipelined:
         else:
             out = running.advance(END if step.kind == "end" else step.value)
         return out.to_table(), reports_to_table(running.reports())
+
+    def feed_in_two(self, running: Runtime, step: Step) -> tuple[pa.Table, pa.Table]:
+        half = len(step.value) // 2
+        parts = [running.process(step.value[:half]), running.process(step.value[half:])]
+        return pa.concat_tables([out.to_table() for out in parts]), reports_to_table(running.reports())
 
 
 def atoms_in(number: int) -> tuple[int, int]:

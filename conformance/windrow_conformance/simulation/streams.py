@@ -24,7 +24,7 @@ from windrow_conformance.policies import at_most_three, dominated
 from windrow_conformance.simulation import spaces
 from windrow_conformance.simulation.jobs import Stream, Windows
 
-SHARED = 128
+SHARED = 256
 """How many seeds share a stream and a setting, because asking the oracle takes as long as many lives."""
 
 WINDOWS: tuple[Window | list[Window], ...] = (

@@ -37,6 +37,7 @@ from windrow.pipelines.execution import RESTARTED, Execution
 from windrow.pipelines.graph import Graph
 from windrow.pipelines.header import SpaceHeader
 from windrow.pipelines.ledger import Ledger
+from windrow.pipelines.one_commit import OneCommit
 from windrow.pipelines.options import SpaceOptions
 from windrow.pipelines.plan import CompositePlan
 from windrow.pipelines.quotas import Quotas
@@ -76,7 +77,7 @@ class Runtime:
             raise PipelineError("order is 'event' or 'arrival', and late is 'refuse' or 'now'")
         if unknown := options.keys() - SpaceOptions.__annotations__.keys():
             raise TypeError(f"a runtime has no parameter {', '.join(sorted(unknown))}")
-        self.pages: Pages = MemoryPages() if pages is None else pages
+        self.pages = OneCommit(MemoryPages() if pages is None else pages)
         self.order, self.late, self.sinks = order, late, frozenset(sinks)
         self.graph = Graph(
             options.get("functions") or {},
@@ -90,8 +91,7 @@ class Runtime:
         self.source_position = ""
         """What :meth:`commit` was given: how far the source was read."""
         self._stored = StoredStreams(self.pages, self.graph)
-        self._ledger = Ledger()
-        self._waiting = WaitingUpdates()
+        self._ledger, self._waiting = Ledger(), WaitingUpdates()
         self._arrived = 0
         self._outbox = 0
         """How many exported updates the last commit has."""
