@@ -2,7 +2,8 @@
 
 Ways that an engine can be harmed in are named with ``--what``; without it, all are tried. Writes
 ``benchmarks/results/chaos/kills-ENGINE.csv``, or ``kills-ENGINE-WHAT.csv``, and exits with 1 if a window is lost or came twice.
-With ``--resume``, the ways that this file has already are not tried again.
+With ``--resume``, the run goes on after what this file has. ``--piece`` is how often one job is harmed before its output is
+compared and another job begins, so that an interruption loses little.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import csv
 import sys
 import tempfile
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ def main() -> int:
     parse = argparse.ArgumentParser(prog="benchmarks.chaos", description=__doc__)
     parse.add_argument("engine", choices=["spark", "flink"])
     parse.add_argument("--kills", type=int, default=5, help="in each way")
+    parse.add_argument("--piece", type=int, help="so many on one job")
+    parse.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so many seconds")
     parse.add_argument("--what", action="append", help="only this way; may be repeated")
     parse.add_argument("--seed", type=int, default=7)
     parse.add_argument("--output", type=Path, default=RESULTS)
@@ -33,16 +37,29 @@ def main() -> int:
     sys.path.insert(0, str(program.TESTS))
     file = "-".join(["kills", asked.engine, *(kind.replace(" ", "-") for kind in asked.what or [])])
     path = asked.output / f"{file}.csv"
-    rows = _read(path) if asked.resume and path.exists() else []
-    known = {row["what_is_hit"] for row in rows}
-    for kind in [kind for kind in asked.what or program.KINDS if kind not in known]:
-        with tempfile.TemporaryDirectory(prefix="windrow-chaos-", ignore_cleanup_errors=True) as folder:
-            rows.append(
-                program.run(kind, asked.kills, Path(folder), asked.seed, lambda text: print(text, flush=True))
-            )
-        print(rows[-1], flush=True)
-        write(rows, path)
-    return 1 if any(row["lost_or_wrong"] or row.get("doubled") for row in rows) else 0
+    rows = {row["what_is_hit"]: row for row in (_read(path) if asked.resume and path.exists() else [])}
+    deadline, piece = time.monotonic() + asked.seconds, asked.piece or asked.kills
+    for kind in asked.what or program.KINDS:
+        while (done := rows.get(kind, {}).get("times", 0)) < asked.kills and time.monotonic() < deadline:
+            with tempfile.TemporaryDirectory(prefix="windrow-chaos-", ignore_cleanup_errors=True) as folder:
+                row = program.run(
+                    kind,
+                    min(piece, asked.kills - done),
+                    Path(folder),
+                    asked.seed + done,
+                    lambda text: print(text, flush=True),
+                )
+            rows[kind] = _added(rows.get(kind), row)
+            print(rows[kind], flush=True)
+            write(list(rows.values()), path)
+    return 1 if any(row["lost_or_wrong"] or row.get("doubled") for row in rows.values()) else 0
+
+
+def _added(before: dict[str, Any] | None, row: dict[str, Any]) -> dict[str, Any]:
+    """The counts of two pieces together."""
+    if before is None:
+        return row
+    return {name: before[name] + value if isinstance(value, int) else value for name, value in row.items()}
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -25,13 +25,13 @@ ROWS_PER_KILL = 3000
 PATIENCE = 600
 KINDS = (
     "TaskManager",
+    "JobManager",
     "Python process",
+    pipeline_kills.KIND,
     "memory of a Python process",
     "clock",
     "checkpoint folder",
     "parallelism",
-    pipeline_kills.KIND,
-    "JobManager",
 )
 TIMEOUT = "20s"
 """A Python process without memory may stand still instead of dying. Flink notices when a checkpoint takes too long."""

@@ -30,12 +30,12 @@ ROWS_IN_A_FILE = 100
 PATIENCE = 900
 KINDS = (
     "driver",
+    "executor",
     "Python worker",
+    pipeline_kills.KIND,
     "memory of a Python worker",
     "clock",
     "checkpoint folder",
-    pipeline_kills.KIND,
-    "executor",
 )
 
 
