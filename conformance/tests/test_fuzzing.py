@@ -25,7 +25,7 @@ CRAFTED = 4_000 if os.environ.get("WINDROW_LONG") else 200
 @pytest.mark.parametrize("name", [name for name in TARGETS if name != "crafted state"])
 def test_every_input_is_answered_or_refused(name: str) -> None:
     target = TARGETS[name]
-    count = max(50, INPUTS // target.cost)
+    count = INPUTS // min(target.cost, 3)
     came = [outcome(target, number) for number in range(count)]
     wrong = [(number, what) for number, what in enumerate(came) if what.startswith("FOREIGN")]
     assert not wrong, f"of {name}: {wrong[:3]}"
@@ -37,6 +37,12 @@ def test_crafted_state_is_refused_or_used() -> None:
     assert not found.wrong, found.wrong[0]
     assert found.inputs == CRAFTED
     assert CRAFTED // 20 < found.counts["an answer"] < CRAFTED * 19 // 20, found.counts
+
+
+@pytest.mark.parametrize(("name", "number"), [("parquet", 2465), ("parquet", 8018), ("arrow", 10_002_519)])
+def test_a_damaged_file_does_not_end_the_process(name: str, number: int) -> None:
+    """Arrow checks sizes of levels and of texts where nobody catches its error, and reads some files as they are."""
+    assert fuzz(name, number, number + 1).counts == {"Refusal": 1}
 
 
 def test_an_input_is_the_same_again() -> None:

@@ -16,9 +16,9 @@ from time import monotonic
 
 import click
 
-PART = 50_000
+PART = 300_000
 """How many inputs a process tries before another one takes over."""
-TURN = 60_000
+TURN = 600_000
 """How many inputs of the cheapest target are tried before the next target has its turn; others get fewer."""
 
 

@@ -180,7 +180,7 @@ def _rows(form: str) -> Target:
             return text.encode("utf-8", "surrogatepass")
         return mutate.data(_file(form), random)
 
-    return Target(form, make, use, cost=3)
+    return Target(form, make, use, cost=30)
 
 
 @cache
@@ -202,12 +202,12 @@ TARGETS: dict[str, Target] = {
         _of("expression", _expression, _use_expression),
         _of("duration", _duration, durations.parse),
         *map(_rows, ("csv", "jsonl", "parquet", "arrow")),
-        _of("snapshot", state.damaged_snapshot, state.restore, 3),
-        _of("page", state.damaged_page, state.open_store, 3),
-        _of("segment", state.damaged_segment, state.open_segments, 3),
-        _of("crafted state", state.crafted, state.go_on, 3),
-        _of("change", spaces.change, spaces.apply_change, 3),
-        _of("space", spaces.damaged, spaces.go_on, 3),
-        _of("crafted space", spaces.crafted, spaces.go_on, 3),
+        _of("snapshot", state.damaged_snapshot, state.restore, 20),
+        _of("page", state.damaged_page, state.open_store, 100),
+        _of("segment", state.damaged_segment, state.open_segments, 100),
+        _of("crafted state", state.crafted, state.go_on, 100),
+        _of("change", spaces.change, spaces.apply_change, 50),
+        _of("space", spaces.damaged, spaces.go_on, 100),
+        _of("crafted space", spaces.crafted, spaces.go_on, 200),
     )
 }

@@ -10,13 +10,13 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import csv, dataset, parquet
 
+from windrow.cli.arrow_rows import arrow_rows
 from windrow.cli.json_lines import json_rows
 from windrow.cli.parquet_rows import parquet_rows
 from windrow.cli.refusals import Refusal
@@ -101,19 +101,15 @@ def _file_rows(files: list[Path], form: str, memory: int) -> RowSource:
     shown = str(files[0]) if len(files) == 1 else f"{files[0].parent}/"
 
     def opened() -> RowSource:
-        if form == "arrow" and any(_is_stream(path) for path in files):
-            first = pa.ipc.open_stream(pa.memory_map(str(files[0])))
-            rest = (pa.ipc.open_stream(pa.memory_map(str(path))) for path in files[1:])
-            return RowSource(first.schema, chain(first, chain.from_iterable(rest)))
+        if form == "arrow":
+            return RowSource(*arrow_rows(files))
         if form == "parquet":
             return RowSource(*parquet_rows(files, memory))
         if form == "jsonl":
             return RowSource(*json_rows(_json_files(files)))
-        found = dataset.dataset([str(path) for path in files], format={"arrow": "ipc"}.get(form, form))
-        if form == "csv":
-            _check_columns(shown, found)
-        total = found.count_rows() if form == "arrow" else None
-        return RowSource(found.schema, found.to_batches(fragment_readahead=1, batch_readahead=4), total)
+        found = dataset.dataset([str(path) for path in files], format=form)
+        _check_columns(shown, found)
+        return RowSource(found.schema, found.to_batches(fragment_readahead=1, batch_readahead=4))
 
     if len(files) == 1 and not files[0].stat().st_size:
         raise Refusal(f"{shown} is empty; expected {NAMES[form]}")
@@ -157,12 +153,6 @@ def _refusing(shown: str, form: str, opened: Any) -> RowSource:
             raise refusal(error) from error
 
     return RowSource(rows.schema, batches(), rows.total)
-
-
-def _is_stream(path: Path) -> bool:
-    """Whether an Arrow file has the stream format; the file format begins with its name."""
-    with path.open("rb") as file:
-        return file.read(6) != b"ARROW1"
 
 
 def _json_files(files: list[Path]) -> Iterator[tuple[str, BinaryIO]]:

@@ -9,6 +9,7 @@ read as dictionaries, and repeated only as many rows at a time as fit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from windrow.cli.parquet_footer import contradiction
 from windrow.cli.refusals import Refusal
 from windrow.memory import format_bytes
 
-__all__ = ["parquet_rows"]
+__all__ = ["parquet_rows", "with_columns"]
 
 ROWS = 1 << 16
 """So many rows are read at a time, if they are not large."""
@@ -46,7 +48,7 @@ def parquet_rows(
     def batches() -> Iterator[pa.RecordBatch]:
         for each in declared:
             for batch in _batches(each, min(PIECE, max(memory // 8, 1))):
-                yield _with_columns(batch, schema)
+                yield with_columns(batch, schema)
 
     return schema, batches(), sum(each.metadata.num_rows for each in declared)
 
@@ -61,12 +63,24 @@ class _Declared(NamedTuple):
 
 def _declared(file: Path | pa.BufferReader) -> _Declared:
     with parquet.ParquetFile(file) as opened:
+        if told := contradiction(_tail(file, opened.metadata.serialized_size), opened.metadata.schema):
+            raise Refusal(f"{_name(file)} cannot be read as Parquet: {told}")
         return _Declared(file, opened.metadata, opened.schema_arrow)
+
+
+def _tail(file: Path | pa.BufferReader, footer: int) -> bytes:
+    """The end of a file, with its footer."""
+    with pa.OSFile(str(file)) if isinstance(file, Path) else nullcontext(file) as opened:
+        size: int = opened.size()
+        return bytes(opened.read_at(min(size, footer + 8), max(0, size - footer - 8)))
+
+
+def _name(file: Path | pa.BufferReader) -> str:
+    return str(file) if isinstance(file, Path) else "standard input"
 
 
 def _check(declared: _Declared, memory: int) -> None:
     metadata = declared.metadata
-    name = declared.file if isinstance(declared.file, Path) else "standard input"
     for group in range(metadata.num_row_groups):
         for position in range(metadata.num_columns):
             column = metadata.row_group(group).column(position)
@@ -75,7 +89,7 @@ def _check(declared: _Declared, memory: int) -> None:
                 size = max(size, column.num_values * _width(metadata.schema.column(position)))
             if size > memory:
                 raise Refusal(
-                    f"{name}: column {column.path_in_schema!r} takes {format_bytes(size)} in row group {group}, and "
+                    f"{_name(declared.file)}: column {column.path_in_schema!r} takes {format_bytes(size)} in row group {group}, and "
                     f"--memory allows {format_bytes(memory)}; raise it, or write the file with smaller row groups"
                 )
 
@@ -91,7 +105,7 @@ def _batches(declared: _Declared, piece: int) -> Iterator[pa.RecordBatch]:
     ) as reader:
         for batch in reader.iter_batches(batch_size=min(ROWS, max(1, piece // max(largest, 1)))):
             for part in _parts(batch, piece):
-                yield _with_columns(part, declared.schema)
+                yield with_columns(part, declared.schema)
 
 
 def _texts(metadata: Any, schema: pa.Schema) -> tuple[list[str], int]:
@@ -135,7 +149,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with the columns of a schema."""
     if batch.schema.equals(schema):
         return batch
