@@ -20,6 +20,7 @@ from windrow import errors
 from windrow.cli import main
 from windrow.cli.queries import aggregate_form, read_query
 from windrow.imports import ANY
+from windrow.pipelines import Change, Composite, Runtime, Source
 
 DOCUMENTS = 40_000 if os.environ.get("WINDROW_LONG") else 4000
 HOUR = {"kind": "time", "range": "1h", "slide": "1s"}
@@ -271,6 +272,28 @@ def test_the_command_line_imports_only_what_was_allowed(jobs: str, tmp_path: Pat
     rows.write_text("ts,x\n1,1\n2,2\n")
     done = CliRunner().invoke(main, ["run", str(query), "--input", str(rows), "--allow", jobs])
     assert done.exit_code == 0, done.output
+
+
+def test_a_change_of_a_pipeline_imports_only_what_was_allowed(jobs: str) -> None:
+    """The log of changes is a topic that strangers may write to."""
+    source = Change.put(Source("o/a", {"x": "bigint"}).to_dict(), by="o")
+    query = {"window": HOUR, "aggregates": {"t": {"kind": "traced.own:Total", "x": "x"}}}
+    totals = Change.put(
+        Composite("o/t", {"a": "o/a"}, query=wr.Query.from_dict({"window": HOUR, "aggregates": N})).to_dict(),
+        by="o",
+    )
+    row = totals.to_row()
+    row["document"] = json.dumps({**json.loads(row["document"]), "query": query})
+    for allow in ((), ["traced.other"]):
+        runtime = Runtime(allow=allow)
+        runtime.process(changes=[source, Change.from_row(row)])
+        assert [(each.kind, "may not import" in each.message) for each in runtime.reports()] == [
+            ("refused", True)
+        ]
+        assert jobs not in sys.modules, "a module that is refused does not run"
+    runtime = Runtime(allow=jobs)
+    runtime.process(changes=[source, Change.from_row(row)])
+    assert runtime.reports() == [] and jobs in sys.modules
 
 
 def test_a_deep_file_is_refused(tmp_path: Path) -> None:

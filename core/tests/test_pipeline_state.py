@@ -27,6 +27,7 @@ from windrow.pipelines import (
     Source,
     Space,
 )
+from windrow.pipelines.scrub import is_space, scrub_space
 from windrow.storage.pages import MemoryPages
 
 
@@ -193,3 +194,21 @@ def test_a_store_that_loses_its_pages_under_a_space_is_no_store_of_streams_witho
     with pytest.raises(StoreTaken, match="does not hold its last commit any more"):
         running.process([(3, 0, "o/a", {"v": 1})])
         running.advance(4)
+
+
+def test_every_page_of_a_space_that_rots_is_found() -> None:
+    pages = MemoryPages()
+    runtime = Runtime(pages, order="event")
+    runtime.process(changes=[Change.put(stream.to_dict(), by="o") for stream in city()])
+    runtime.process(stream_of(120))
+    runtime.advance(stream_of(120)[60][0])
+    runtime.commit("60")
+    assert {name[0] for name in pages.held} >= set("sghw")
+    assert is_space(pages) and scrub_space(pages).damaged == {}
+    for name, page in dict(pages.held).items():
+        pages.held[name] = page[:-1] + bytes([page[-1] ^ 1])
+        assert name in scrub_space(pages).damaged, name
+        pages.held[name] = page
+    oldest = min(name for name in pages.held if name.startswith("h/"))
+    del pages.held[oldest], pages.held["g/1"]
+    assert {"g/1", f"s/{oldest[2:].rpartition('/')[0]}"} <= set(scrub_space(pages).damaged)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from windrow.storage.rocksdb import RocksDBPages
     from windrow.storage.scrub import Scrub
 
+FACTS = {"late_rows": "late rows", "order": "order", "source": "position of the source", "changes": "changes"}
+"""Entries of a header, and what they are called."""
 MANY = 20
 """Pages that are listed by name."""
 
@@ -57,7 +59,7 @@ def check(store: str, prefix: str) -> None:
     if found.damaged:
         click.echo(f"{len(found.damaged)} of {pages_read} pages are damaged: restore the store from a backup")
         sys.exit(1)
-    click.echo(f"{pages_read} pages of commit {found.commit} are whole")
+    click.echo(f"{pages_read} pages of {_what(found)} are whole")
 
 
 @state.command()
@@ -115,21 +117,27 @@ def opened(store: str, prefix: str, *, read_only: bool) -> Iterator[RedisPages |
 
 
 def _scrubbed(pages: RedisPages | RocksDBPages) -> Scrub:
+    from windrow.pipelines.scrub import is_space, scrub_space
     from windrow.storage.scrub import scrub
 
-    found = scrub(pages)
+    found = scrub_space(pages) if is_space(pages) else scrub(pages)
     if not found.kinds:
         raise Refusal("there is no state; is it the right folder, or the right prefix?")
     return found
 
 
+def _what(found: Scrub) -> str:
+    return f"commit {found.commit}" if found.commit else "a space of pipelines"
+
+
 def _facts(found: Scrub) -> Iterator[tuple[str, Any]]:
     header = found.header or {}
-    query = json.loads(header["query"])
-    yield "commit", found.commit
+    query = json.loads(header.get("query", "{}"))
+    if query:
+        yield "commit", found.commit
     yield "watermark", _time(header["watermark"])
     yield "keys", found.keys
-    yield "late rows", header["late_rows"]
+    yield from ((shown, header[name]) for name, shown in FACTS.items() if name in header)
     for kind, (pages, size) in found.kinds.items():
         yield kind, f"{pages} pages, {size:,} bytes"
     yield "needed by nothing", f"{len(found.unneeded)} pages"

@@ -35,7 +35,7 @@ from windrow.storage.pages import HEADER
 from windrow.storage.paging import page_name
 from windrow.storage.validate import from_bytes
 
-__all__ = ["Kind", "NamedPages", "Scrub", "scrub"]
+__all__ = ["Kind", "NamedPages", "Scrub", "read_all", "scrub"]
 
 AT_ONCE = 256
 """How many pages are read at a time."""
@@ -80,8 +80,8 @@ class Scrub:
 
     @property
     def commit(self) -> int:
-        """The number of the last commit; 0 if there is none."""
-        return 0 if self.header is None else int(self.header["commit"])
+        """The number of the last commit; 0 if there is none, or if the store is that of a space, which does not count them."""
+        return 0 if self.header is None else int(self.header.get("commit", 0))
 
 
 def scrub(store: NamedPages) -> Scrub:
@@ -91,7 +91,7 @@ def scrub(store: NamedPages) -> Scrub:
     images: dict[str, dict[str, Any]] = {}
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    for name, page in _read(store, [HEADER, *(name for name in names if name != HEADER)]):
+    for name, page in read_all(store, [HEADER, *(name for name in names if name != HEADER)]):
         if page is None:
             if name != HEADER or len(names) > 0:
                 damaged[name] = "it is not there"
@@ -118,7 +118,8 @@ def scrub(store: NamedPages) -> Scrub:
     return Scrub(header, keys, kinds, damaged, sorted(name for name in known if name not in needed))
 
 
-def _read(store: NamedPages, names: list[str]) -> Iterator[tuple[str, bytes | None]]:
+def read_all(store: NamedPages, names: list[str]) -> Iterator[tuple[str, bytes | None]]:
+    """Pages by name, some at a time."""
     for begin in range(0, len(names), AT_ONCE):
         part = names[begin : begin + AT_ONCE]
         pages = store.get(part)
