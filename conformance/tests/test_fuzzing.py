@@ -39,9 +39,14 @@ def test_crafted_state_is_refused_or_used() -> None:
     assert CRAFTED // 20 < found.counts["an answer"] < CRAFTED * 19 // 20, found.counts
 
 
-@pytest.mark.parametrize(("name", "number"), [("parquet", 2465), ("parquet", 8018), ("arrow", 10_002_519)])
+@pytest.mark.parametrize(
+    ("name", "number"), [("parquet", 1075), ("parquet", 2465), ("parquet", 8018), ("arrow", 10_002_519)]
+)
 def test_a_damaged_file_does_not_end_the_process(name: str, number: int) -> None:
-    """Arrow checks sizes of levels and of texts where nobody catches its error, and reads some files as they are."""
+    """Arrow checks sizes of levels and of texts where nobody catches its error, and reads some files as they are.
+
+    The first has a column whose name is no text.
+    """
     assert fuzz(name, number, number + 1).counts == {"Refusal": 1}
 
 

@@ -174,6 +174,7 @@ HOSTILE = {
     "x > 0 AND b": "lower case",
     "x == null": "x is null",
     "s + 1": "'+' takes two numbers, got string, int64",
+    "nullif(1, 2, 3)": "takes two values of one type, got int64, int64, int64",
     "laod": "no name 'laod'",
     "i // 2": "floor",
     "": "empty",

@@ -140,14 +140,20 @@ def fuzz_command(
         for name in left:
             done, turn = found[name].inputs, max(1, TURN // TARGETS[name].cost)
             last = first + min(goals[name], done + turn)
-            found[name].add(fuzz(name, first + done, last, deadline - monotonic()))
+            came = fuzz(name, first + done, last, deadline - monotonic())
+            _tell(came)
+            found[name].add(came)
             if report is not None:
                 written(found.values(), report)
-    for name, came in found.items():
-        _, count, answers, _, wrong = came.line()
+    for came in found.values():
+        name, count, answers, _, wrong = came.line()
         click.echo(f"{name}: {count} inputs, {answers} answers, {wrong} wrong")
-        for number, what in came.wrong[:5]:
-            click.echo(
-                f"  {what}\n  again: windrow conformance fuzz --target '{name}' --first {number} --inputs 1"
-            )
     sys.exit(1 if any(came.line()[-1] for came in found.values()) else 0)
+
+
+def _tell(came: Outcomes) -> None:
+    """Say at once what was wrong: a campaign may take hours."""
+    for number, what in came.wrong[:5]:
+        click.echo(
+            f"{what}\n  again: windrow conformance fuzz --target '{came.target}' --first {number} --inputs 1"
+        )

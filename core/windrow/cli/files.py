@@ -35,6 +35,8 @@ FORMATS = {
 }
 NAMES = {"parquet": "Parquet", "csv": "CSV", "jsonl": "JSON lines", "arrow": "Arrow"}
 STANDARD = "-"
+UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What Arrow raises for a file that it cannot read; the last if the name of a column is no text."""
 
 
 def format_of(path: Path) -> str:
@@ -139,7 +141,7 @@ def _refusing(shown: str, form: str, opened: Any) -> RowSource:
 
     try:
         rows: RowSource = opened()
-    except (pa.ArrowException, OSError) as error:
+    except UNREADABLE as error:
         raise refusal(error) from error
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -149,7 +151,7 @@ def _refusing(shown: str, form: str, opened: Any) -> RowSource:
                     full=True
                 )  # Arrow reads offsets that point anywhere, and text that is not UTF-8
                 yield batch
-        except (pa.ArrowException, OSError) as error:
+        except UNREADABLE as error:
             raise refusal(error) from error
 
     return RowSource(rows.schema, batches(), rows.total)

@@ -42,39 +42,41 @@ def _in_row_group(footer: _Compact, schema: Any) -> str:
     for field, kind in footer.fields():
         if field == COLUMNS and kind == LIST:
             for position in range(footer.size_of_list()):
-                told = told or _in_column(footer, schema.column(position) if position < len(schema) else None)
+                column = schema.column(position) if position < len(schema) else None
+                told = told or _in_column(footer, column, f"column {position + 1}")
         else:
             footer.skip(kind)
     return told
 
 
-def _in_column(footer: _Compact, column: Any) -> str:
+def _in_column(footer: _Compact, column: Any, name: str) -> str:
+    """``name`` is its number: the name that the file gives it may be no text."""
     told = "" if column is not None else "a row group has more columns than the file"
     for field, kind in footer.fields():
         if field == META_DATA and kind == STRUCT and column is not None:
             for inner, its_kind in footer.fields():
                 if inner == SIZE_STATISTICS and its_kind == STRUCT:
-                    told = told or _in_sizes(footer, column)
+                    told = told or _in_sizes(footer, column, name)
                 else:
                     footer.skip(its_kind)
         else:
-            told = told or (f"column {column.path!r} is encrypted" if field == ENCRYPTED and column else "")
+            told = told or (f"{name} is encrypted" if field == ENCRYPTED else "")
             footer.skip(kind)
     return told
 
 
-def _in_sizes(footer: _Compact, column: Any) -> str:
+def _in_sizes(footer: _Compact, column: Any, name: str) -> str:
     told = ""
     levels = {REPETITION: column.max_repetition_level + 1, DEFINITION: column.max_definition_level + 1}
     for field, kind in footer.fields():
         if field in levels and kind == LIST:
             count = footer.size_of_list()
             if count and count != levels[field]:
-                told = f"column {column.path!r} has {count} sizes of levels, and {levels[field]} levels"
+                told = f"{name} has {count} sizes of levels, and {levels[field]} levels"
             footer.skip_entries(count)
         else:
             if field == TEXT_BYTES and column.physical_type != "BYTE_ARRAY":
-                told = f"column {column.path!r} has a size of texts, and no texts"
+                told = f"{name} has a size of texts, and no texts"
             footer.skip(kind)
     return told
 

@@ -215,7 +215,7 @@ def _nulls() -> list[Function]:
         Function(
             "nullif()",
             "two values of one type",
-            signatures.same(2, ordered=True),
+            signatures.same(2, ordered=True, most=2),
             lambda a, b: None if a is None or a == b else a,
             lambda a, b: pc.if_else(pc.fill_null(pc.equal(a, b), False), values.nothing(a.type), a),
             sql.null_if,

@@ -45,10 +45,12 @@ def arithmetic(arity: int) -> Signature:
     return signature
 
 
-def same(fewest: int, returns: pa.DataType | None = None, ordered: bool = False) -> Signature:
+def same(
+    fewest: int, returns: pa.DataType | None = None, ordered: bool = False, most: int = 101
+) -> Signature:
     def signature(types: Types) -> tuple[Types, pa.DataType] | None:
         kind = common(types)
-        if len(types) < fewest or len(types) > 101 or kind is None or (kind == NULL and ordered):
+        if not fewest <= len(types) <= most or kind is None or (kind == NULL and ordered):
             return None
         return (kind,) * len(types), kind if returns is None else returns
 
