@@ -14,7 +14,7 @@ from scenarios import SCHEMA, query
 import windrow as wr
 from windrow import errors
 from windrow.columns.encoding import decode_checked, decode_value, encode, encode_value
-from windrow.columns.ipc import checked_ipc, to_ipc
+from windrow.columns.ipc import checked_ipc, from_ipc, to_ipc
 from windrow.state.pages import MemoryPages
 from windrow.storage import snapshot
 from windrow.storage.codec import compress, decompress
@@ -42,8 +42,8 @@ def state_of(asked: wr.Query) -> dict[str, Any]:
     return image
 
 
-def restored(asked: wr.Query, image: Any) -> None:
-    wr.Operator.restore(asked, sealed(image), compiled=False)
+def restored(asked: wr.Query, image: Any) -> wr.Operator:
+    return wr.Operator.restore(asked, sealed(image), compiled=False)
 
 
 TIME = query(wr.TimeWindow(20, 5), ["n", "peak"], late="side")
@@ -118,6 +118,21 @@ def test_rows_that_no_operator_keeps_are_refused(change: dict[str, Any], message
     (batch,) = image["waiting"]
     with pytest.raises(errors.CorruptSnapshot, match=message):
         restored(FIRST, {**image, "waiting": [{**batch, **change}]})
+
+
+def test_rows_that_may_not_be_null_wait_beside_others() -> None:
+    image = state_of(FIRST)
+    (batch,) = image["waiting"]
+    rows = from_ipc(batch["rows"])
+    strict = rows.cast(
+        pa.schema([field.with_nullable(rows[field.name].null_count > 0) for field in rows.schema])
+    )
+    assert strict.schema != rows.schema
+    operator = restored(FIRST, {**image, "waiting": [{**batch, "rows": to_ipc(strict)}]})
+    expected = restored(FIRST, image)
+    for each in (operator, expected):
+        each.process(ROWS)
+    assert operator.flush().equals(expected.flush())
 
 
 def stored_state(asked: wr.Query) -> MemoryPages:

@@ -131,7 +131,8 @@ class Buffer:
         check_rows(image, self.schema, (self.time, self.unit), keys.fields)
         numbers = keys.load(image["keys"])
         of = from_bytes(image["of"], np.int64)
-        self.add(from_ipc(image["rows"]), from_bytes(image["times"], np.int64), numbers[of], name)
+        rows = pa.Table.from_arrays(from_ipc(image["rows"]).columns, schema=self.schema)  # as all others
+        self.add(rows, from_bytes(image["times"], np.int64), numbers[of], name)
 
     def _put(self, number: int, batch: Batch) -> None:
         self._batches[number] = batch
