@@ -151,8 +151,7 @@ def _lived(arguments: tuple[range, bool]) -> CampaignReport:
     except Exception:  # every seed of this world tells of it
         world = None
     for seed in seeds:
-        alone = seed % ALONE == 0
-        report.add(live(seed, compiled=compiled, world=None if alone else world))
+        report.add(live(seed, compiled=compiled, world=world, alone=seed % ALONE == 0))
     return report
 
 

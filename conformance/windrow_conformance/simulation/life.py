@@ -77,10 +77,11 @@ def live(
     events: tuple[int, ...] | None = None,
     atoms: tuple[int, ...] | None = None,
     world: World | None = None,
+    alone: bool = False,
 ) -> Lived:
     """Live the life of a seed; with ``events`` and ``atoms``, only those of its schedule and of its stream.
 
-    A ``world`` that is given remembers what jobs did in it. Without one, the life executes every step itself.
+    A ``world`` that is given remembers what jobs did in it. Without one, or ``alone`` in it, the life executes every step itself.
     """
     kind, life = setting_of(seed // SHARED, space=is_space(seed // SHARED)).kind, None
     try:
@@ -89,7 +90,7 @@ def live(
             raise Failure(f"the uninterrupted run is not what the oracle says: {here.stream.wrong}")
         with patch.object(paging, "FOLD", here.setting.fold):
             happening = events_of(seed, kind, here.steps, events)
-            life = Life(here, happening, HOMES[kind](here.stream.job), remembers=world is not None)
+            life = Life(here, happening, HOMES[kind](here.stream.job), remembers=not (alone or world is None))
             life.run()
         failure = ""
     except Failure as told:
