@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ import pytest
 from click.testing import CliRunner
 
 from windrow.errors import QueryError
+from windrow.storage.pages import MemoryPages
 from windrow.storage.paging import Paging
 from windrow_conformance.command import main
 from windrow_conformance.generated import numbers_of
 from windrow_conformance.simulation.campaign import CampaignReport, replayed, simulate, smallest
 from windrow_conformance.simulation.events import DAMAGING, HARMLESS, REDIS
+from windrow_conformance.simulation.histories import JobProcess, Moment, OtherHistory, SharedJob
 from windrow_conformance.simulation.life import live, world_of
 from windrow_conformance.simulation.servers import FaultyPages
 from windrow_conformance.simulation.streams import SHARED
 
-SCHEDULES, SECONDS = (200_000, 1800.0) if os.environ.get("WINDROW_LONG") else (640, 12.0)
+SCHEDULES, SECONDS = (200_000, 1800.0) if os.environ.get("WINDROW_LONG") else (10 * SHARED, 12.0)
 
 
 def test_whatever_happens_the_output_is_that_of_an_uninterrupted_run() -> None:
@@ -88,6 +91,19 @@ def test_what_lives_share_changes_nothing() -> None:
         alone = [live(seed) for seed in seeds]
         assert [replace(each, ran=0) for each in shared] == [replace(each, ran=0) for each in alone]
         assert sum(each.ran for each in shared) < 0.9 * sum(each.ran for each in alone)
+
+
+def test_a_job_that_depends_on_more_than_its_history_is_found() -> None:
+    begin, pages, numbers = Moment(), MemoryPages(), count()
+
+    def work(process: JobProcess) -> None:
+        process.store.get([str(next(numbers))])
+
+    SharedJob(begin, pages).do("read", work)
+    SharedJob(begin, pages).do("read", work)  # goes along, and asks for nothing new
+    pages.commit({"0": b"another answer"}, [])
+    with pytest.raises(OtherHistory, match=r"asked for .*'1'.*, and before for .*'0'"):
+        SharedJob(begin, pages).do("read", work)
 
 
 def test_a_replay_that_names_nothing_is_refused() -> None:
