@@ -296,6 +296,23 @@ def test_a_change_of_a_pipeline_imports_only_what_was_allowed(jobs: str) -> None
     assert runtime.reports() == [] and jobs in sys.modules
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"document": '{"name": "o/t", "inputs": {"a": "o/a"}, "channels": {"v": {}}}'},
+        {"document": '{"name": "o/t", "inputs": {"a": "o/a"}, "where": [1], "channels": {"v": "a.x"}}'},
+        {"document": '{"name": "o/t", "inputs": {"a": "o/a"}, "query": "1h"}'},
+        {"document": "{}", "ts": 1, "sequence": float("inf")},
+    ],
+)
+def test_a_change_that_is_none_is_refused(change: dict[str, Any]) -> None:
+    source = Change.put(Source("o/a", {"x": "bigint"}).to_dict(), by="o")
+    with pytest.raises(errors.PipelineError):
+        graph = Runtime()
+        graph.process(changes=[source])
+        graph.graph.apply(Change.from_row({"operation": "put", "actor": "o", **change}))
+
+
 def test_a_deep_file_is_refused(tmp_path: Path) -> None:
     for name, text in (("query.json", "[" * 100_000), ("query.toml", "a = " + "[" * 100_000)):
         (tmp_path / name).write_text(text)

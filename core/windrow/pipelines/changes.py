@@ -143,11 +143,11 @@ class Change:
         ts, sequence = row.get("ts"), row.get("sequence")
         document = row.get("document")
         text = document if isinstance(document, str) else _text(document or {})
-        at = (
-            None
-            if ts is None
-            else Id(instant(ts, "ts"), BEFORE.sequence if sequence is None else int(sequence))
-        )
+        try:
+            number = BEFORE.sequence if sequence is None else int(sequence)
+        except (TypeError, ValueError, OverflowError):
+            raise PipelineError(f"the sequence of a change is a whole number, not {sequence!r}") from None
+        at = None if ts is None else Id(instant(ts, "ts"), number)
         return cls(row.get("operation", "put"), row.get("actor", ""), text, at)
 
 

@@ -260,6 +260,12 @@ def stream_from_dict(form: Mapping[str, Any], *, allow: Allow = ()) -> Stream:
     for name in ("channels", "labels", "inputs", "types", "latest"):
         if name in values and not isinstance(values[name], Mapping):
             raise PipelineError(f"{name} of {values.get('name')!r} has to be an object, not {values[name]!r}")
+    texts = {"where": values.get("where"), **values.get("channels", {})}
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise PipelineError(f"{name!r} of {values.get('name')!r} has to be a text, not {text!r}")
+    if values.get("query") is not None and not isinstance(values["query"], Mapping):
+        raise PipelineError(f"query of {values.get('name')!r} has to be an object, not {values['query']!r}")
     if "inputs" in values:
         values["inputs"] = {alias: _input(given) for alias, given in values["inputs"].items()}
     if isinstance(values.get("query"), Mapping):
