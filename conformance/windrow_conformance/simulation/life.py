@@ -168,6 +168,8 @@ class Life:
                 self.home.happen(event)
                 self.damaged |= event.what in DAMAGING and self.world.setting.kind in DAMAGED
                 self.superseded |= event.what in ("second process", "wiped")
+                # It may go back to when this job had the store. Then the job may commit again.
+                self.superseded &= event.what != "went back"
         self.actions += 1
         return going
 
