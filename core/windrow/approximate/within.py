@@ -73,6 +73,9 @@ class Within:
 class AtMost:
     """At most so many leaves for each key, whatever that does to the error. The error columns say what it does.
 
+    The number holds at every row, not only between calls. Over time windows, slices that still take rows are not
+    merged. They count, but half of the leaves stay for the others, however many are open.
+
     >>> AtMost(leaves=4096)
     AtMost(leaves=4096)
     >>> AtMost(leaves=0)

@@ -53,15 +53,39 @@ class BucketTable(SliceTable):
 
     def settle(self, data: pa.Table, times: Ints, keys: Ints) -> Ints:
         """Take rows in small pieces: windows are made, and slices merged, after each. The last one is left to ``slide``."""
-        by_row = isinstance(self.slicer, CountSlicer | PolicySlicer)
-        begins = range(0, max(len(times), 1), PIECE) if by_row else range(1)
-        slots = np.empty(0, dtype=np.int64)
-        for begin in begins:
-            if begin:
-                self.found += self._slide_and_merge(np.unique(keys[begin - PIECE : begin]), FOREVER)
-            piece = slice(begin, begin + PIECE) if len(begins) > 1 else slice(None)
-            slots = super().settle(data[piece], times[piece], keys[piece])
-        return slots
+        if not isinstance(self.slicer, ApproximateCountSlicer | ApproximatePolicySlicer):
+            return super().settle(data, times, keys)
+        begin, end = 0, self._end_of_piece(keys, 0, self.slicer)
+        while end < len(keys):
+            piece = slice(begin, end)
+            super().settle(data[piece], times[piece], keys[piece])
+            self.found += self._slide_and_merge(self._present(keys[piece]), FOREVER)
+            begin, end = end, self._end_of_piece(keys, end, self.slicer)
+        piece = slice(begin, end) if begin else slice(None)
+        return super().settle(data[piece], times[piece], keys[piece])
+
+    def _end_of_piece(
+        self, keys: Ints, begin: int, slicer: ApproximateCountSlicer | ApproximatePolicySlicer
+    ) -> int:
+        """How far rows can be taken so that no key has more leaves than it may have, before slices are merged again."""
+        end = min(begin + PIECE, len(keys))
+        if not self.most or begin == end:
+            return end
+        self.ensure_keys()
+        some = keys[begin:end]
+        present = self._present(some)
+        held = self.slices.held[present]
+        if held.max() >= self.most:
+            self._thin(present, FOREVER)
+            held = self.slices.held[present]
+        room = [slicer.rows_into(free) for free in (self.most - held).tolist()]
+        if len(room) == 1:
+            return min(end, begin + room[0])
+        order = np.argsort(some, kind="stable")
+        first = np.searchsorted(some[order], present)
+        counts = np.diff(np.append(first, len(some)))
+        over = np.arange(len(some)) - np.repeat(first, counts) >= np.repeat(room, counts)
+        return begin + int(order[over].min(initial=len(some)))
 
     def slide(self, keys: Ints, watermark: int) -> list[Due]:
         found, self.found = self.found, []
@@ -81,6 +105,10 @@ class BucketTable(SliceTable):
         self.final.peek(self, begin=False)
         return due
 
+    def _present(self, keys: Ints) -> Ints:
+        """The keys that some rows have."""
+        return keys[:1] if self.keys.count == 1 else np.unique(keys)
+
     @property
     def leaves(self) -> Ints:
         """How many leaves each key has."""
@@ -98,8 +126,8 @@ class BucketTable(SliceTable):
         leaves[keys[held == 0]] = 0
         many = held > leaves[keys] + np.maximum(FEW, leaves[keys] // 4)
         if self.most:
-            over = held > self.most
-            many = over if isinstance(self.within, AtMost) else many | over
+            full = held >= self.most
+            many = full if isinstance(self.within, AtMost) else many | full
         grown = keys[many]
         if not len(grown):
             return
@@ -164,6 +192,13 @@ class ApproximateCountSlicer(CountSlicer):
     def closed(self, key: int, reached: int) -> int:
         return -FOREVER
 
+    def rows_into(self, slices: int) -> int:
+        """So many rows of a key make at most so many slices more, and at least one row does."""
+        every: Ints = self.cuts.every
+        if every.max() == 1:
+            return max(slices, 1)
+        return max(int((slices - 1 - len(every)) / (1.0 / every).sum()), 1)
+
 
 class ApproximatePolicySlicer(PolicySlicer):
     """Policy windows over buckets. A window that begins after a bucket may begin inside it, so that one bucket stays."""
@@ -188,6 +223,10 @@ class ApproximatePolicySlicer(PolicySlicer):
 
     def closed(self, key: int, reached: int) -> int:
         return -FOREVER
+
+    def rows_into(self, slices: int) -> int:
+        """So many rows of a key make at most so many slices more, and at least one row does."""
+        return max(slices, 1)
 
 
 def _eviction(slicer: FixedSlicer, table: SliceTable, keys: Ints, limit: Ints) -> Eviction:

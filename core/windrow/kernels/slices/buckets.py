@@ -48,7 +48,7 @@ from windrow.kernels.slices.slide import evict_before, evict_key, next_begin
 
 
 def thin(slices, slides, keys, closed, dims, promise, rest, most, into, gone):
-    """Merge the closed slices of some keys; at most ``most`` are left of each, if that is not 0.
+    """Merge the closed slices of some keys; fewer than ``most`` slices are left of each, if that is not 0.
 
     ``dims`` has the partials of the buckets, for each aggregate. Slice ``gone[n]`` was merged into ``into[n]``, in this
     order. Returns how many were. The caller merges their partials and frees their slots.
@@ -66,7 +66,7 @@ def thin(slices, slides, keys, closed, dims, promise, rest, most, into, gone):
         expect(slices, newest, dims, promise, rest)
         count = merge_allowed(slices, slides, key, newest, dims, promise, rest, into, gone, count)
         if most > 0:
-            count = merge_most(slices, slides, key, newest, dims, promise, most, into, gone, count)
+            count = merge_few(slices, slides, key, newest, dims, promise, most, into, gone, count)
         if count > before:
             slices.cursor[key] = NONE
             for which in range(slides.lo.shape[0]):
@@ -99,8 +99,11 @@ def merge_allowed(slices, slides, key, newest, dims, promise, rest, into, gone, 
     return count
 
 
-def merge_most(slices, slides, key, newest, dims, promise, most, into, gone, count):
-    """Merge neighbours of few rows until at most ``most`` slices are left, the newest among them."""
+def merge_few(slices, slides, key, newest, dims, promise, most, into, gone, count):
+    """Merge neighbours of few rows, if there is hardly room for a slice more: then a quarter of ``most`` becomes free.
+
+    Open slices count too, but half of ``most`` is left to the closed ones, however many are open.
+    """
     leaves = 0
     rows = 0
     b = newest
@@ -108,8 +111,12 @@ def merge_most(slices, slides, key, newest, dims, promise, most, into, gone, cou
         leaves += 1
         rows += dims[0][N][b]
         b = slices.older[b]
-    target = 4 * rows // (3 * most) + 1  # full buckets of so many rows are three quarters of them
-    while leaves > most:
+    free = most - slices.held[key]
+    if free > 0 and free >= most // 32:
+        return count
+    left = max(most - most // 4 - 1 - (slices.held[key] - leaves), most // 2)
+    target = 4 * rows // (3 * most) + 1  # full buckets of so many rows are three quarters of ``most``
+    while leaves > left and target < 4 * (rows + 1):
         b = slices.older[newest]
         while mergeable(slices, slides, key, b, promise):
             a = slices.older[b]
@@ -119,7 +126,7 @@ def merge_most(slices, slides, key, newest, dims, promise, most, into, gone, cou
                 count += 1
                 leaves -= 1
             b = a
-        target *= 2
+        target += target // 4 + 1
     return count
 
 
