@@ -4,9 +4,9 @@
     python -m benchmarks.approximate --scale 24       # every 24th reading, and a window of 108,000 of them
     python -m benchmarks.approximate --rows 5184000   # the window of a month over the first two months
 
-It writes ``promises.csv`` and ``distributions.csv``, row by row: what they have already is not measured again. Promises that
-keep ten thousand leaves or more are measured over two months of readings. ``peers``, ``hops``, ``blocks`` and ``plots`` of this
-package are commands of their own. Times are CPU times.
+It writes ``promises.csv`` and ``distributions.csv``, row by row: what they have already is not measured again, unless ``--anew``
+asks for it. Promises that keep ten thousand leaves or more, or hardly any, take long: they are measured over two months of
+readings. ``peers``, ``hops``, ``blocks``, ``sketches`` and ``plots`` of this package are commands of their own. Times are CPU times.
 """
 
 from __future__ import annotations
@@ -44,17 +44,16 @@ def main() -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     rows, window = given.rows or ROWS // given.scale, WINDOW // given.scale
     suffix = "" if given.scale == 1 else f"_{given.scale}"
-    table = Table(RESULTS / f"promises{suffix}.csv", ("data", "aggregate", "within"), anew=given.anew)
+    table = Table(RESULTS / f"promises{suffix}.csv", ("data", "aggregate", "within"))
     errors = Table(
-        RESULTS / f"distributions{suffix}.csv",
-        ("data", "aggregate", "within", "relative_error"),
-        anew=given.anew,
+        RESULTS / f"distributions{suffix}.csv", ("data", "aggregate", "within", "relative_error")
     )
     for aggregate, within, data in _jobs(window):
         name = _name(within)
-        if (data, aggregate, name) in table or given.only not in f"{data} {aggregate} {name}":
+        known = (data, aggregate, name) in table and not given.anew
+        if known or given.only not in f"{data} {aggregate} {name} ":
             continue
-        some = min(rows, 2 * window) if _fine(within) else rows
+        some = min(rows, given.rows or 2 * window) if _slow(within) else rows
         values = readings(given.cache, data, ROWS)[:: given.scale][:some]
         what = {"data": data, "aggregate": aggregate, "within": name}
         found = measured(values, window, aggregate, within, exact(values, window, aggregate))
@@ -77,14 +76,14 @@ def _jobs(window: int) -> Iterator[tuple[str, Any, str]]:
     some += [
         ("max", each) for each in (wr.Within(relative=0.01, confidence=0.95), wr.Within(relative=0.01), *few)
     ]
-    for aggregate, within in sorted(some, key=lambda job: _fine(job[1])):
+    for aggregate, within in sorted(some, key=lambda job: _slow(job[1])):
         for data in DATA:
             yield aggregate, within, data
 
 
-def _fine(within: Any) -> bool:
-    """Whether so many leaves are kept that two windows of readings have to be enough."""
-    return (getattr(within, "relative", None) or 1.0) < 1e-3 or (within.leaves or 0) >= 10_000
+def _slow(within: Any) -> bool:
+    """Whether so many leaves are kept, or so few, that two windows of readings have to be enough."""
+    return (getattr(within, "relative", None) or 1.0) < 1e-3 or within.leaves in (10, *LEAVES[:3])
 
 
 def _name(within: Any) -> str:

@@ -57,7 +57,7 @@ def main() -> None:
 
 def flat() -> None:
     """The time of a row, for windows of 2¹⁰ rows and more."""
-    table = Table(RESULTS / "flat.csv", ("window",), anew=True)
+    table = Table(RESULTS / "flat.csv", ("window",))
     draw = np.random.default_rng(0)
     for power in (10, 13, 16, 19, 22, 25):
         window = 1 << power

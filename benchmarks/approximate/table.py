@@ -11,10 +11,10 @@ from typing import Any
 class Table:
     """Rows that are told apart by some of their columns. A row that comes again replaces the one before."""
 
-    def __init__(self, path: Path, keys: tuple[str, ...], *, anew: bool = False) -> None:
+    def __init__(self, path: Path, keys: tuple[str, ...]) -> None:
         self.path, self.keys = path, keys
         self.rows: dict[tuple[str, ...], dict[str, Any]] = {}
-        if path.exists() and not anew:
+        if path.exists():
             with path.open(newline="") as source:
                 self.rows = {self._key(row): row for row in csv.DictReader(source)}
 
