@@ -46,7 +46,8 @@ def measured(values: Any, window: int, aggregate: str, within: Any, true: Any) -
             counts += np.searchsorted(share, np.maximum(SHARES, 1e-15), side="right")
             worst = max(worst, float(share[-1]) if len(share) else 0.0)
             bound = max(bound, float((error / np.abs(np.where(right == 0, 1, right))).max(initial=0.0)))
-    full = leaves[window // BATCH + 1 :] or leaves[-1:]
+    since = window // BATCH + 1  # from this batch on, windows are full
+    full, slid = leaves[since:] or leaves[-1:], seconds[since:] or seconds[-1:]
     return {
         "windows": at,
         "leaves_most": max(full),
@@ -57,6 +58,6 @@ def measured(values: Any, window: int, aggregate: str, within: Any, true: Any) -
         "largest_error_percent": 100.0 * worst,
         "largest_bound_percent": 100.0 * bound,
         "exact_percent": 100.0 * exact / max(at, 1),
-        "ns_per_row": round(1e9 * float(np.median(seconds[1:] or seconds))),
+        "ns_per_row": round(1e9 * float(np.median(slid))),
         "distribution": (counts / max(at, 1)).tolist(),
     }

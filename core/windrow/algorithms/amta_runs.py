@@ -145,17 +145,21 @@ def make_run(meta: Any, forest: Any, stack: Any, ahead: Any, mask: int) -> None:
 
 
 def fill_run(meta: Any, forest: Any, stack: Any, ahead: Any, begin: int, mask: int) -> None:
-    """The entries of all positions of a run but the first, from the newest on. The stack has what follows the run."""
-    depth = meta[DEPTH]
-    for position in range(RUN - 1, 0, -1):
-        size = lowest_bit(position)
-        node, following = (2 * (begin + position) + size - 1) & mask, position + size
-        if following < RUN:
-            merge(ahead, position, forest, node, ahead, following)
-        elif depth > 0:
+    """The entries of all positions of a run but the first. The stack has what follows the run. Level by level: no branch."""
+    depth, size = meta[DEPTH], RUN >> 1
+    first = (2 * begin) & mask  # the nodes below a run lie side by side
+    while size > 0:
+        position = RUN - size
+        node = first + 2 * position + size - 1
+        if depth > 0:
             merge(ahead, position, forest, node, stack, depth - 1)
         else:
             copy(ahead, position, forest, node)
+        position -= 2 * size
+        while position > 0:
+            merge(ahead, position, forest, first + 2 * position + size - 1, ahead, position + size)
+            position -= 2 * size
+        size >>= 1
 
 
 def leave_run(meta: Any, stack: Any, ahead: Any, head: int, tail: int) -> None:
@@ -176,14 +180,17 @@ def leave_run(meta: Any, stack: Any, ahead: Any, head: int, tail: int) -> None:
 
 
 def raise_due(forest: Any, before: int, ready: int, largest: int, mask: int) -> None:
-    """The parents that were due at ``ready`` and not yet at ``before``, level by level."""
-    size = 2
+    """The parents that were due at ``ready`` and not yet at ``before``, level by level. Where none is due, none is above."""
+    level, size = 1, 2
     while size <= largest:
-        for end in range(max(before // size + 1, 2) * size, ready + 1, size):
+        end, half = max((before >> level) + 1, 2) << level, size >> 1
+        if end > ready:
+            return
+        while end <= ready:
             node = (2 * end - 3 * size - 1) & mask
-            half = size >> 1
             merge(forest, node, forest, (node - half) & mask, forest, (node + half) & mask)
-        size *= 2
+            end += size
+        level, size = level + 1, 2 * size
 
 
 def lowest_bit(number: int) -> int:
