@@ -45,9 +45,7 @@ def main() -> None:
     rows, window = given.rows or ROWS // given.scale, WINDOW // given.scale
     suffix = "" if given.scale == 1 else f"_{given.scale}"
     table = Table(RESULTS / f"promises{suffix}.csv", ("data", "aggregate", "within"))
-    errors = Table(
-        RESULTS / f"distributions{suffix}.csv", ("data", "aggregate", "within", "relative_error")
-    )
+    errors = Table(RESULTS / f"distributions{suffix}.csv", ("data", "aggregate", "within", "relative_error"))
     for aggregate, within, data in _jobs(window):
         name = _name(within)
         known = (data, aggregate, name) in table and not given.anew

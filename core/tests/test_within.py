@@ -15,6 +15,7 @@ import windrow as wr
 from windrow import oracle
 from windrow.data import server_memory
 from windrow.errors import BoundWarning, QueryError
+from windrow.metrics import Meter
 from windrow.operator.slices import SliceTable
 from windrow.storage.pages import MemoryPages
 
@@ -142,6 +143,20 @@ def test_a_prediction_that_a_new_regime_breaks_holds_again_after_a_window(seed: 
     assert leaves <= predicted(dataclasses.replace(within, confidence=None), x, length)[2]
 
 
+@pytest.mark.filterwarnings("ignore::windrow.errors.BoundWarning")
+def test_a_meter_counts_windows_over_the_promise() -> None:
+    query = wr.Query(
+        window=wr.CountWindow(500, 1), aggregates={"r": wr.Sum("x")}, within=wr.Within(relative=0.02)
+    )
+    meter, x = Meter(), streams()["sign falls"][6000:8000]
+    operator = meter.watch(wr.Operator(query))
+    for begin in range(0, len(x), 100):
+        operator.process({"ts": np.arange(begin, begin + 100), "x": x[begin : begin + 100]})
+        operator.advance(begin + 100)
+    assert meter.values()["exceeded_windows_total"] == operator.exceeded > 0
+    assert 0 < meter.values()["leaves"] < 600
+
+
 def test_levels_that_change_as_those_of_a_server_break_no_prediction() -> None:
     assert predicted(wr.Within(relative=0.05, confidence=0.95), memory(0, regimes=True), 300)[1].exceeded == 0
 
@@ -190,6 +205,46 @@ def test_never_more_leaves_than_asked_for(leaves: int) -> None:
         for name in AGGREGATES:
             away, error = errors_of(found, {name: true[name][: len(found)]}, name)
             assert (away <= error).all(), name
+
+
+MODES = {
+    "certain": wr.Within(relative=0.02),
+    "predicted": wr.Within(relative=0.02, confidence=0.9),
+    "rows": wr.Within(rows=0.05),
+    "absolute": wr.Within(absolute=700),
+    "leaves": wr.AtMost(leaves=20),
+    "few": wr.Within(relative=0.02, leaves=50),
+}
+
+
+@pytest.mark.parametrize("stream", sorted(streams()))
+@pytest.mark.parametrize("mode", ["predicted", "rows", "absolute", "leaves"])
+@pytest.mark.filterwarnings("ignore::windrow.errors.BoundWarning")
+def test_the_error_column_is_true_in_every_mode(mode: str, stream: str) -> None:
+    """Also where a promise is broken: predictions fail, and leaves win over errors."""
+    x, length = streams()[stream][4500:7500], 500
+    found = run(wr.Query(window=wr.CountWindow(length, 1), aggregates=AGGREGATES, within=MODES[mode]), x)[0]
+    true = true_results(x, length)
+    for name in AGGREGATES:
+        away, error = errors_of(found, true, name)
+        assert (away <= error).all(), name
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.filterwarnings("ignore::windrow.errors.BoundWarning")
+def test_a_snapshot_at_any_row_continues_bit_by_bit(mode: str) -> None:
+    x, draw = streams()["regimes"][:2500], np.random.default_rng(len(mode))
+    schema = pa.schema({"ts": pa.int64(), "x": pa.int64()})
+    query = wr.Query(window=wr.CountWindow(500, 1), aggregates=AGGREGATES, within=MODES[mode])
+    whole, cut = wr.Operator(query, schema), wr.Operator(query, schema)
+    begin = 0
+    while begin < len(x):
+        end = min(len(x), begin + int(draw.choice([1, 2, 7, 90])))
+        rows = pa.table({"ts": np.arange(begin, end), "x": x[begin:end]}, schema=schema)
+        ours, theirs = ([each.process(rows), each.advance(end)] for each in (whole, cut))
+        assert pa.concat_tables(ours).equals(pa.concat_tables(theirs))
+        begin, cut = end, wr.Operator.restore(query, cut.snapshot())
+    assert whole.snapshot() == cut.snapshot()
 
 
 @pytest.fixture

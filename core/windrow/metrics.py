@@ -46,12 +46,16 @@ FIGURES = {
     "rows_total": Figure("counter", "{row}", "Rows taken"),
     "windows_total": Figure("counter", "{window}", "Windows emitted, corrections among them"),
     "late_rows_total": Figure("counter", "{row}", "Rows that came too late"),
+    "exceeded_windows_total": Figure(
+        "counter", "{window}", "Windows that may be further away than within= promises"
+    ),
     "commits_total": Figure("counter", "{commit}", "Commits to a store, or micro-batches"),
     "commit_seconds_total": Figure("counter", "s", "Time that commits took"),
     "written_bytes_total": Figure("counter", "By", "Bytes of state written"),
     "compile_seconds_total": Figure("counter", "s", "Time that compiling kernels took"),
     "state_bytes": Figure("gauge", "By", "State, as far as the engine knows its size"),
     "cold_keys": Figure("gauge", "{key}", "Keys in cold blocks"),
+    "leaves": Figure("gauge", "{leaf}", "Slices of the key with the most of them"),
     "watermark_seconds": Figure("gauge", "s", "The watermark, in seconds since 1970"),
     "watermark_lag_seconds": Figure("gauge", "s", "How far the watermark is behind the clock"),
 }
@@ -197,18 +201,20 @@ class Watched:
         return getattr(self._operator, name)
 
     def _counted(self, call: Callable[[], pa.Table], rows: int = 0) -> pa.Table:
-        late, compiled = self._operator.late_rows, compile_seconds()
+        late, exceeded, compiled = self._operator.late_rows, self._operator.exceeded, compile_seconds()
         windows = call()
         self._meter.add(
             rows_total=rows,
             windows_total=windows.num_rows,
             late_rows_total=self._operator.late_rows - late,
+            exceeded_windows_total=self._operator.exceeded - exceeded,
             compile_seconds_total=compile_seconds() - compiled,
         )
         self._meter.reached(self._operator.watermark)
         if perf_counter() - self._looked > 1:  # the figures of many keys take a moment
             idle = self._operator.idle
             self._meter.set(cold_keys=idle.cold_keys, state_bytes=idle.hot_bytes + idle.cold_bytes)
+            self._meter.set(leaves=self._operator.leaves)
             self._looked = perf_counter()
         return windows
 
