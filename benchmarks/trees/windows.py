@@ -52,6 +52,17 @@ def stored(pages: Any, aggregate: Any, values: Any, size: int, batch: int) -> in
     return len(values)
 
 
+def pages_alone(pages: Any, aggregate: Any, rows: int, size: int, batch: int) -> int:
+    """The pages that such a window writes, reads and deletes, and nothing is computed: what a store takes at the least."""
+    name, page = f"p{time.perf_counter_ns()}", os.urandom(batch * aggregate.bind_dense().width)
+    for number in range(2 * rows // batch):
+        gone = number - 2 * size // batch
+        if gone >= 0:
+            pages.get([f"{name}/{gone}"])
+        pages.commit({f"{name}/{number}": page}, [f"{name}/{gone}"] if gone >= 0 else [])
+    return rows
+
+
 @contextmanager
 def rocksdb() -> Iterator[RocksDBPages]:
     with tempfile.TemporaryDirectory() as folder, RocksDBPages(f"{folder}/pages", sync=False) as pages:
@@ -115,6 +126,9 @@ def _over_columns(
     some["DABA by hand"] = lambda: len(daba_by_hand.sliding(values, aggregate, size)) + size - 1
     for batch in batches:
         some[f"StoredAMTA {batch}"] = lambda batch=batch: stored(pages, aggregate, values, size, batch)
+        some[f"pages of {batch} alone"] = lambda batch=batch: pages_alone(
+            pages, aggregate, len(values), size, batch
+        )
     return some
 
 
