@@ -2,8 +2,8 @@
 
     python -m benchmarks.approximate.hops
 
-``A2MTA`` runs update by update, so time is divided by 96: a window of 27,000 readings, evictions of 9,000 on the average. It
-writes ``hops.csv``: the leaves of full windows after 34 evictions, and how many of the results were exact.
+``A2MTA`` runs update by update, so time is divided by 96, or by ``--scale``: a window of 27,000 readings, evictions of 9,000 on the
+average. It writes ``hops.csv``: the leaves of full windows after 34 evictions, and how many of the results were exact.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ SCALE, WARM, EVICTIONS = 96, 34, 60
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--scale", type=int, default=SCALE, help="divide rows and window by this")
+    parser.add_argument("--only", default="", help="only rules that have this text in their name")
     given = parser.parse_args()
-    table = Table(RESULTS / "hops.csv", ("data", "rule"))
+    table = Table(RESULTS / "hops.csv", ("data", "rule", "window"))
     predicted = wr.Within(relative=1e-9, confidence=0.95)
     rules: dict[str, dict[str, Any]] = {"hop": {"within": predicted, "hop": True}}
     rules |= {f"leaves={n}": {"within": wr.AtMost(leaves=n)} for n in (1000, 100, 10)}
     for rule, options in rules.items():
         for data in DATA:
-            values = readings(given.cache, data, ROWS)[::SCALE].astype(np.float64)
-            if (data, rule) not in table:
-                table.add([{"data": data, "rule": rule, **hopped(values, options)}])
+            values = readings(given.cache, data, ROWS)[:: given.scale].astype(np.float64)
+            if (data, rule, str(WINDOW // given.scale)) not in table and given.only in rule:
+                table.add([{"data": data, "rule": rule, **hopped(values, given.scale, options)}])
 
 
-def hopped(values: Any, options: dict[str, Any]) -> dict[str, Any]:
-    window, size, draw = REGISTRY["A2MTA"](wr.Mean(), **options), WINDOW // SCALE, np.random.default_rng(0)
+def hopped(values: Any, scale: int, options: dict[str, Any]) -> dict[str, Any]:
+    window, size, draw = REGISTRY["A2MTA"](wr.Mean(), **options), WINDOW // scale, np.random.default_rng(0)
     at = begin = exact = 0
     shares, worst, taken = [], 0.0, []
     for hop in range(EVICTIONS):
@@ -53,7 +55,7 @@ def hopped(values: Any, options: dict[str, Any]) -> dict[str, Any]:
         taken.append((time.process_time() - clock) / max(count, 1))
         if hop >= WARM:
             shares.append(window.leaves / size)
-        gone = round(draw.normal(size / 3, 100 / SCALE))
+        gone = round(draw.normal(size / 3, 100 / scale))
         window.evict(gone)
         begin += gone
         value, error = window.query()
