@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from approximate_streams import AGGREGATES, RANGE, errors_of, run, streams, true_results
 from numpy.lib.stride_tricks import sliding_window_view
 
 import windrow as wr
@@ -16,64 +17,7 @@ from windrow import oracle
 from windrow.data import server_memory
 from windrow.errors import BoundWarning, QueryError
 from windrow.metrics import Meter
-from windrow.operator.slices import SliceTable
 from windrow.storage.pages import MemoryPages
-
-RANGE, ROWS = 3000, 12_000
-AGGREGATES = {
-    "total": wr.Sum("x"), "n": wr.Count(), "mean": wr.Mean("x"), "most": wr.Max("x"), "least": wr.Min("x")
-}  # fmt: skip
-
-
-def streams() -> dict[str, Any]:
-    draw = np.random.default_rng(7)
-    steps = np.repeat(draw.integers(1, 100, 12), 1000)
-    row = np.arange(ROWS)
-    spikes = np.where(row % 997 == 5, 1_000_000, 10)
-    return {
-        "stationary": draw.integers(900, 1100, ROWS),
-        "regimes": 10 * steps + draw.integers(0, 5, ROWS),
-        "ramp": row,
-        "falling": ROWS - row,
-        "spikes": spikes,
-        "alternating": np.where(row % 2 == 0, 1, -1) * draw.integers(1, 50, ROWS),
-        "collapse": np.where(row < 5000, 1000, 3) + draw.integers(0, 2, ROWS),
-        "zeros": np.zeros(ROWS, dtype=np.int64),
-        "negative": -draw.integers(100, 200, ROWS),
-        "rare": (row % 1500 == 0).astype(np.int64),
-        "sign falls": np.where(row < 7000, 1, -1) * draw.integers(50, 150, ROWS),
-    }
-
-
-def true_results(x: Any, length: int) -> dict[str, Any]:
-    windows = sliding_window_view(x, length)
-    sums = np.append(0, np.cumsum(x))
-    total = sums[length:] - sums[:-length]
-    return {
-        "total": total,
-        "n": np.full(len(total), length),
-        "mean": total / length,
-        "most": windows.max(axis=1),
-        "least": windows.min(axis=1),
-    }
-
-
-def run(query: wr.Query, x: Any, batch: int = 1000) -> tuple[pa.Table, wr.Operator, int]:
-    """The windows of a stream, the operator, and the most leaves after any call."""
-    schema = pa.schema({"ts": pa.int64(), "x": pa.int64()})
-    operator, found, leaves = wr.Operator(query, schema), [], 0
-    for begin in range(0, len(x), batch):
-        rows = {"ts": np.arange(begin, min(begin + batch, len(x))), "x": x[begin : begin + batch]}
-        found.append(operator.process(pa.table(rows, schema=schema)))
-        found.append(operator.advance(begin + batch))
-        leaves = max(leaves, operator.leaves)
-    return pa.concat_tables([*found, operator.flush()]), operator, leaves
-
-
-def errors_of(found: pa.Table, true: dict[str, Any], name: str) -> tuple[Any, Any]:
-    """How far results are from the true ones, and how far they say they may be."""
-    away = np.abs(found.column(name).to_numpy().astype(float) - true[name])
-    return away, found.column(f"{name}_error").to_numpy()
 
 
 @pytest.mark.parametrize("stream", sorted(streams()))
@@ -192,21 +136,6 @@ def test_rows_bound_any_aggregate() -> None:
         assert found.column("middle")[at].as_py() == np.median(windows[at, missing[at] :])
 
 
-@pytest.mark.parametrize("leaves", [4, 10, 100])
-def test_never_more_leaves_than_asked_for(leaves: int) -> None:
-    x = streams()["regimes"]
-    true = true_results(x, RANGE)
-    for within in (wr.AtMost(leaves=leaves), wr.Within(relative=0.001, leaves=leaves)):
-        query = wr.Query(window=wr.CountWindow(RANGE, 1), aggregates=AGGREGATES, within=within)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BoundWarning)
-            found, _, most = run(query, x[:7000], batch=331)
-        assert most <= leaves
-        for name in AGGREGATES:
-            away, error = errors_of(found, {name: true[name][: len(found)]}, name)
-            assert (away <= error).all(), name
-
-
 MODES = {
     "certain": wr.Within(relative=0.02),
     "predicted": wr.Within(relative=0.02, confidence=0.9),
@@ -245,67 +174,6 @@ def test_a_snapshot_at_any_row_continues_bit_by_bit(mode: str) -> None:
         assert pa.concat_tables(ours).equals(pa.concat_tables(theirs))
         begin, cut = end, wr.Operator.restore(query, cut.snapshot())
     assert whole.snapshot() == cut.snapshot()
-
-
-@pytest.fixture
-def most_held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The most slices that a key has had at any row. Inside a piece they only grow, so its end is enough."""
-    held, take = [0], SliceTable.take
-
-    def counted(table: SliceTable, rows: Any) -> Any:
-        slots = take(table, rows)
-        held[0] = max(held[0], int(table.slices.held.max()))
-        return slots
-
-    monkeypatch.setattr(SliceTable, "take", counted)
-    return held
-
-
-def emitted(window: Any, rows: int) -> int:
-    """How many windows a key with so many rows has."""
-    return rows if isinstance(window, wr.PolicyWindow) else max(0, (rows - window.range) // window.slide + 1)
-
-
-@pytest.mark.parametrize("leaves", [4, 10, 33])
-@pytest.mark.parametrize(
-    "window",
-    [wr.CountWindow(900, 1), wr.CountWindow(900, 7), wr.PolicyWindow(valid=lambda window: window.n <= 300)],
-    ids=["1", "7", "policy"],
-)
-def test_never_more_leaves_at_any_row_of_a_call(window: Any, leaves: int, most_held: list[int]) -> None:
-    """All rows come in one call, of a key with many and of one with few."""
-    draw = np.random.default_rng(leaves)
-    count = 1500 if isinstance(window, wr.PolicyWindow) else 5000
-    rows = {
-        "k": draw.choice(3, count, p=[0.8, 0.15, 0.05]),
-        "ts": range(count),
-        "x": draw.integers(1, 99, count),
-    }
-    for within in (wr.AtMost(leaves=leaves), wr.Within(relative=0.001, leaves=leaves)):
-        query = wr.Query(by="k", window=window, aggregates={"n": wr.Count(), "r": wr.Sum("x")}, within=within)
-        operator = wr.Operator(query)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BoundWarning)
-            found = pa.concat_tables([operator.process(rows), operator.flush()])
-        assert leaves // 2 <= most_held[0] <= leaves
-        assert found.num_rows == sum(emitted(window, n) for n in np.bincount(rows["k"]).tolist())
-
-
-def test_open_slices_count_as_leaves_but_leave_room_for_closed_ones() -> None:
-    """Windows may still end at open slices, so those are not merged, however many there are."""
-    for lateness, most in ((0, 40), (15, 40), (100, 120)):
-        query = wr.Query(
-            window=wr.TimeWindow(1000, 1),
-            aggregates={"r": wr.Sum("x")},
-            lateness=lateness,
-            within=wr.AtMost(leaves=40),
-        )
-        operator = wr.Operator(query)
-        for second in range(0, 3000, 10):
-            operator.process({"ts": np.arange(second, second + 10), "x": np.ones(10)})
-            operator.advance(second + 10)
-            assert operator.leaves <= most
-        assert operator.leaves > 10 + lateness
 
 
 def time_rows() -> pa.Table:
