@@ -94,12 +94,12 @@ def sizes(exponents: list[int], rounds: int) -> Iterator[list[Row]]:
     for exponent in exponents:
         size = 1 << exponent
         values = readings(size + max(min(size, 1 << 22), 1 << 16))
+        turns = rounds if exponent < 22 else 1
+        found = in_turns(_over_columns(wr.Max(), values, size), turns)
         with rocksdb() as pages:
-            some = _over_columns(wr.Max(), values, size, pages, (512, 4096))
-            yield [
-                {"size": size, "window": name, **taken}
-                for name, taken in in_turns(some, rounds if exponent < 22 else 1, warm=exponent < 22).items()
-            ]
+            some = _on_pages(wr.Max(), values, size, pages, (512, 4096))
+            found |= in_turns(some, turns, warm=exponent < 22)
+        yield [{"size": size, "window": name, **taken} for name, taken in found.items()]
 
 
 def operations(exponent: int, rows: int, rounds: int) -> Iterator[list[Row]]:
@@ -107,23 +107,30 @@ def operations(exponent: int, rows: int, rounds: int) -> Iterator[list[Row]]:
     size = 1 << exponent
     values = readings(2 * size)
     for name, aggregate in AGGREGATES.items():
+        found = in_turns(_over_columns(aggregate, values, size), rounds)
         with rocksdb() as pages:
-            some = _over_columns(aggregate, values, size, pages, (4096,))
-            yield _table(name, "column", in_turns(some, rounds))
+            found |= in_turns(_on_pages(aggregate, values, size, pages, (4096,)), rounds)
+            yield _table(name, "column", found)
             yield _table(name, "updates", in_turns(_slid(aggregate, values, size, pages), rounds))
     for name in ("max", "LIS"):
         yield _table(name, "policy", in_turns(_one_by_one(name, values[:rows], size), rounds))
 
 
-def _over_columns(
-    aggregate: Any, values: Any, size: int, pages: Any, batches: tuple[int, ...]
-) -> dict[str, Callable[[], int]]:
-    """The contenders over a column; a run counts the rows that fill the window, too."""
+def _over_columns(aggregate: Any, values: Any, size: int) -> dict[str, Callable[[], int]]:
+    """The contenders in memory over a column; a run counts the rows that fill the window, too."""
     some: dict[str, Callable[[], int]] = {
         kind: lambda kind=kind: len(wr.sliding(values, aggregate, size, algorithm=kind)) + size - 1
         for kind in MEMORY
     }
     some["DABA by hand"] = lambda: len(daba_by_hand.sliding(values, aggregate, size)) + size - 1
+    return some
+
+
+def _on_pages(
+    aggregate: Any, values: Any, size: int, pages: Any, batches: tuple[int, ...]
+) -> dict[str, Callable[[], int]]:
+    """The contenders on a store. They take turns among themselves: a store goes on in the background when they are done."""
+    some: dict[str, Callable[[], int]] = {}
     for batch in batches:
         some[f"StoredAMTA {batch}"] = lambda batch=batch: stored(pages, aggregate, values, size, batch)
         some[f"pages of {batch} alone"] = lambda batch=batch: pages_alone(

@@ -186,14 +186,6 @@ def unite(part, a, b, kind):
     """What is known of slot a, which is the next older one, becomes what is known of the bucket of a and b."""
     least, most = suffixes(part, a, b, kind)
     few, many = suffix_rows(part, a, b)
-    sample = combined(
-        (part[SAMPLED][a], part[MEAN][a], part[SQUARES][a]),
-        (part[SAMPLED][b], part[MEAN][b], part[SQUARES][b]),
-    )
-    counts = combined(
-        (part[SAMPLED][a], part[ROWS_MEAN][a], part[ROWS_SQUARES][a]),
-        (part[SAMPLED][b], part[ROWS_MEAN][b], part[ROWS_SQUARES][b]),
-    )
     if kind == EXTREME:
         low, high = larger(part[LOW][a], part[LOW][b]), larger(part[HIGH][a], part[HIGH][b])
     else:
@@ -203,6 +195,20 @@ def unite(part, a, b, kind):
     part[LARGEST][a] = larger(part[LARGEST][a], part[LARGEST][b])
     part[N][a] += part[N][b]
     part[FEW][a], part[MANY][a] = few, many
+    if part[SAMPLED][b] > 0:
+        unite_samples(part, a, b)
+
+
+def unite_samples(part, a, b):
+    """The windows that ended in slot b ended in the bucket of a and b."""
+    sample = combined(
+        (part[SAMPLED][a], part[MEAN][a], part[SQUARES][a]),
+        (part[SAMPLED][b], part[MEAN][b], part[SQUARES][b]),
+    )
+    counts = combined(
+        (part[SAMPLED][a], part[ROWS_MEAN][a], part[ROWS_SQUARES][a]),
+        (part[SAMPLED][b], part[ROWS_MEAN][b], part[ROWS_SQUARES][b]),
+    )
     part[SAMPLED][a], part[MEAN][a], part[SQUARES][a] = sample
     part[ROWS_MEAN][a], part[ROWS_SQUARES][a] = counts[1], counts[2]
 
