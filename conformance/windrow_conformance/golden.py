@@ -22,6 +22,7 @@ from windrow.columns.ipc import from_ipc, to_ipc
 from windrow.pipelines import Id
 from windrow.pipelines.runtime import Runtime
 from windrow.storage.pages import MemoryPages
+from windrow_conformance.compare import agree
 from windrow_conformance.fuzzing.state import kept_cases, rows
 from windrow_conformance.generated import SCHEMA
 from windrow_conformance.pipelines.story import Story
@@ -123,9 +124,17 @@ def wrong(files: Files, *, compiled: bool = False) -> str:
         ("snapshot", wr.Operator.restore(query, files["snapshot"], compiled=compiled)),
         ("pages", wr.Operator.open(query, SCHEMA, pages, compiled=compiled)),
     ):
-        if not rest(operator).equals(expected):
+        if not _agree(rest(operator), expected, query):
             return f"other windows from the {how} of {query.described}"
     return ""
+
+
+def _agree(found: pa.Table, expected: pa.Table, query: wr.Query) -> bool:
+    """The same windows. Which slices a fixed number of leaves merges is no promise; there, results are as near as they say."""
+    if query.within is None or query.within.leaves is None or found.num_rows != expected.num_rows:
+        return found.equals(expected)
+    bound, pairs = query.bind(SCHEMA), zip(expected.to_pylist(), found.to_pylist(), strict=True)
+    return all(agree(ours, theirs, name, bound) for ours, theirs in pairs for name in expected.column_names)
 
 
 if __name__ == "__main__":
