@@ -85,11 +85,13 @@ class AMTA(Tree):
         from windrow.algorithms import amta_runs
 
         end = out_rows(len(out.values), range_, slide)
-        whole = slide == 1 and amta_runs.SHORTEST <= range_ <= end
+        long = not self.monoid.selective and range_ >= amta_runs.SHORTEST * amta_runs.LONG
+        run = amta_runs.LONG if long else amta_runs.RUN
+        whole = slide == 1 and amta_runs.SHORTEST * run <= range_ <= end
         if not (whole and self.compiled and fusible(self.monoid)):
             super().run_over(rows, range_, slide, out)
             return
-        ahead, kernel = allocate(self.monoid, amta_runs.RUN), _in_runs(self.monoid, len(rows.valid) > 0)
+        ahead, kernel = allocate(self.monoid, run), _in_runs(self.monoid, len(rows.valid) > 0, run)
         if self.monoid.defined is None:
             out.ok[:] = True
         kernel.slide_rows(self._state, ahead, rows, range_, end, out)
@@ -122,13 +124,13 @@ class AMTA(Tree):
 
 
 @lru_cache(maxsize=256)
-def _in_runs(monoid: Monoid, masked: bool) -> SimpleNamespace:
+def _in_runs(monoid: Monoid, masked: bool, run: int) -> SimpleNamespace:
     """The loop over a column, made of the operations below."""
     from windrow.algorithms import amta_runs
 
     tree = specialised(sys.modules[__name__], monoid, True)
     names = ("evict_run", "grow_left", "compute_left_result", "compute_right_result")
-    seam = row_slots(monoid, masked)
+    seam = {**row_slots(monoid, masked), "RUN": run}
     return specialise(amta_runs, {**seam, **{name: getattr(tree, name).compiled for name in names}})
 
 

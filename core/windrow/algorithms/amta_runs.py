@@ -24,9 +24,11 @@ from windrow.kernels.columns.lifted import emit, join, row
 from windrow.kernels.partials import copy, load, merge, store
 
 RUN = 64
-"""How many positions a run has: a power of two."""
-SHORTEST = 4 * RUN
-"""Windows of fewer rows are not worth it. The oldest and the newest run do not touch."""
+"""How many positions a run has: a power of two. AMTA binds a longer one where that is faster."""
+LONG = 256
+"""A run of partials that take longer to combine than a comparison: fewer runs have fewer ends of loops."""
+SHORTEST = 4
+"""Windows of fewer runs are not worth it. The oldest and the newest run do not touch."""
 
 
 def slide_rows(state: Any, ahead: Any, rows: Input, range_: int, end: int, out: ColumnOutput) -> None:
