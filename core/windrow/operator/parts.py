@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from windrow.columns import text
@@ -89,6 +90,8 @@ class Parts:
     def idle_keys(self) -> Ints:
         """The keys without any state, if they are the majority: a stream may have ever new keys."""
         order, live = self.keys.order, self.table.live()
+        if 2 * np.count_nonzero(live) >= len(order):
+            return order[:0]
         for batch in self.buffer.batches:
             live[batch.keys] = True
         idle: Ints = order[~live[order]]

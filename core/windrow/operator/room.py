@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from windrow.columns import arrow
 from windrow.kernels.slices.layout import NONE, Slices
 
+SPARE = 8
+"""Where idle keys are frozen, arrays get room for one slice in so many more than they need."""
+
 
 def no_slices(stamps: Any) -> Slices:
     """Without room for any slice or key. ``stamps`` is the type of a place on the axis of the windows."""

@@ -30,8 +30,8 @@ SLAB = 2
 """Rows of a key that move get room for so many times their number."""
 LEAST_ROOM = 16
 """For so many rows of a key there is room at the least."""
-MUCH, SPARE = 1 << 16, 4
-"""Columns shrink if they have room for more rows than this, and for so many times those in them."""
+MUCH = 1 << 16
+"""Columns shrink if they have room for more rows than this, and a third of it is not needed."""
 MANY_KEYS = 64
 """With more keys than this, some room is left for keys that move."""
 
@@ -146,14 +146,14 @@ class RowStore:
         self.returned[keys] = False
 
     def shrink(self, needed: Callable[[Ints], Ints]) -> None:
-        """Give back room, if the rows need but a small part of it."""
+        """Give back room, if the rows do not need much of it."""
         held = np.flatnonzero(self.end > self.begin)
         begin = np.maximum(self.begin[held], needed(held))
         room = (self.end[held] - begin) * 5 // 4
         total = int(room.sum())
-        if len(self.columns[0]) > MUCH and SPARE * total < len(self.columns[0]):
+        if len(self.columns[0]) > MUCH and 3 * total < 2 * len(self.columns[0]):
             self._room[:] = 0
-            fresh = tuple(_blank(total + total // 4, column.dtype) for column in self.columns)
+            fresh = tuple(_blank(total + total // 8, column.dtype) for column in self.columns)
             self._move(held, begin, room, fresh, 0)
 
     def take_out(self, keys: Ints) -> None:

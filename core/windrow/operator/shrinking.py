@@ -10,26 +10,30 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.kernels.slices.layout import NONE
+from windrow.operator.room import SPARE
 
 if TYPE_CHECKING:
     from windrow.operator.slices import SliceTable
 
-LEAST = 1 << 16
+LEAST = 1 << 12
 """Fewer slots are not worth shrinking."""
-SPARE = 3
-"""Arrays shrink if they have room for so many times what is in them."""
+KEYS = 8
+"""Nor are fewer slots than one for so many keys: every key is looked at."""
 
 
 def shrink(table: SliceTable) -> None:
-    """Give back the room of slices that have left, if it is most of the room there is. Slots get new numbers."""
+    """Give back the room of slices that have left, if it is a quarter of the room there is. Slots get new numbers.
+
+    So a slot moves at most a few times for each slice that leaves.
+    """
     room = table.slot_room
     used = room - int(table.slices.unused[0])
-    if room <= LEAST or SPARE * used > room:
+    if room <= max(LEAST, table.key_room // KEYS) or 4 * used > 3 * room:
         return
     keys = np.flatnonzero(table.slices.held)
     lengths, slots = np.zeros(len(keys), np.int64), np.empty(used, np.int64)
     table.kernels.walk(table.slices, keys, lengths, slots)
-    fresh = max(used + used // 2, LEAST // 4)
+    fresh = max(used + used // SPARE, LEAST // 4)
     number = np.full(room + 1, NONE, np.int32)  # the last entry is that of no slot
     number[slots] = np.arange(used)
     slices, slides = table.slices, table.slides

@@ -28,7 +28,7 @@ from windrow.operator import freezing
 from windrow.operator.keys import Keys
 from windrow.operator.partials import MANY, AggregateState, FinalAggregation
 from windrow.operator.plan import DenseRows, Due, Eviction, GroupedRows, Ints, Placing, Plan, in_key_order
-from windrow.operator.room import longer, more_keys, more_slots, no_slices, none
+from windrow.operator.room import SPARE, longer, more_keys, more_slots, no_slices, none
 from windrow.operator.slicers import Slicer
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class SliceTable:
         self.keys, self.slicer, self.aggregates, self.final = keys, slicer, aggregates, final
         self.columns = sorted({name for state in aggregates for name in state.columns})
         self.paging, self.cold, self.pool = paging, cold, pool
-        self.compiled = compiled
+        self.compiled, self._spare = compiled, 2 if cold is None else SPARE
         kernels = [vars(specialise(module, {}, compiled=compiled)) for module in (place, slide)]
         self.kernels = SimpleNamespace(**(kernels[0] | kernels[1]))
         self.slot_room = self.key_room = 0
@@ -394,8 +394,8 @@ class SliceTable:
         self.slices, self.slot_room = slices, room
 
     def grow_slots(self, slots: int = 0) -> None:
-        """Make room for so many slices, and at least for half as many again as now."""
-        old, room = self.slot_room, max(slots, self.slot_room + self.slot_room // 2)
+        """Make room for so many slices, and at least for half as many again as now; for fewer if keys are frozen."""
+        old, room = self.slot_room, max(slots, self.slot_room + self.slot_room // self._spare)
         self.slices, self.slot_room = more_slots(self.slices, room), room
         for state in self.aggregates:
             state.grow_slots(old, room)
