@@ -1,12 +1,12 @@
 """Idle windows: figures 1 to 4 of Gulisano (2024) on Linear Road, codecs, ``auto``, worst cases, and a million keys.
 
-    python -m benchmarks.idle                          # about twelve minutes on two idle cores
+    python -m benchmarks.idle                          # about 25 minutes on two idle cores
     python -m benchmarks.idle --quick                  # a tenth of the rows, and one round
     python -m benchmarks.idle --only codecs limits     # some tables; the others stay as they are
     python -m benchmarks.idle --only runs --more --rounds 1    # one more round beside those that were measured
 
 It writes a table for each section into ``benchmarks/results/idle``; ``linear_road.csv`` and the pictures follow from the runs in
-``runs.csv``. ``pip install -e '.[dev]'`` has pcodec and matplotlib.
+``runs.csv``, and ``hours.csv`` from those in ``hours_runs.csv``. ``pip install -e '.[dev]'`` has pcodec and matplotlib.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.idle import clairvoyant, codecs, limits, linear_road, million
+from benchmarks.idle import clairvoyant, codecs, layers, limits, linear_road, million
 from benchmarks.redraw import rows as read
 
 RESULTS = Path(__file__).parents[1] / "results" / "idle"
-SECTIONS = ("runs", "codecs", "clairvoyant", "limits", "million")
+SECTIONS = ("runs", "hours", "codecs", "clairvoyant", "limits", "million", "layers")
+HOURS = 11_000_000
+"""All reports of an expressway: three hours, as in the paper."""
 
 
 def main() -> None:
@@ -48,10 +50,17 @@ def main() -> None:
         "clairvoyant": lambda: clairvoyant.compared(rows),
         "limits": lambda: limits.limits(24_000 // share, 2 * rounds),
         "million": lambda: million.runs(keys),
+        "layers": lambda: layers.compared(keys // 10, rounds),
     }
     for name in asked.only:
         if name == "runs":
             measure_runs(folder, rows, rounds, asked.durations, more=asked.more)
+        elif name == "hours":
+            known = read(folder / "hours_runs.csv") if asked.more else []
+            first = 1 + max((run["round"] for run in known), default=-1)
+            found = linear_road.rounds(HOURS // share, first, rounds, ["never", "60s", "auto"])
+            runs = write(folder / "hours_runs.csv", found, known)
+            write(folder / "hours.csv", linear_road.summary(runs), [])
         else:
             write(folder / f"{name}.csv", sections[name](), [])
 
