@@ -354,11 +354,15 @@ class ColdKeys:
         self.slide(table, table.keys.order, table.slid)  # those windows have come out before
         self.silences.start(np.flatnonzero((table.slices.held > 0) | (self.of != NONE)), watermark)
 
+    @property
+    def count(self) -> int:
+        """How many keys are cold."""
+        return sum(block.left for block in list(self.blocks.values()))
+
     def figures(self, table: SliceTable) -> IdleFigures:
-        cold = int((self.of != NONE).sum())
         return IdleFigures(
             hot_keys=int((table.slices.held > 0).sum()),
-            cold_keys=cold,
+            cold_keys=self.count,
             hot_bytes=nbytes(table),
             cold_bytes=self._cold_size(),
             blocks=len(self.blocks),

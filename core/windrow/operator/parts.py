@@ -89,7 +89,10 @@ class Parts:
 
     def idle_keys(self) -> Ints:
         """The keys without any state, if they are the majority: a stream may have ever new keys."""
-        order, live = self.keys.order, self.table.live()
+        order, cold = self.keys.order, self.table.cold
+        if cold is not None and 2 * cold.count >= len(order):
+            return order[:0]  # of many cold keys, none is looked at
+        live = self.table.live()
         if 2 * np.count_nonzero(live) >= len(order):
             return order[:0]
         for batch in self.buffer.batches:
