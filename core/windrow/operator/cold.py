@@ -23,7 +23,7 @@ from windrow.errors import CorruptSnapshot, WindrowError
 from windrow.kernels.slices.layout import FOREVER, NONE
 from windrow.operator.cards import Cards, Futures
 from windrow.operator.cold_pages import ReadPage, foresees, listed, page_name, page_of, still_cold
-from windrow.operator.freezing import catch_up, folded, future, nbytes, rebuild, take_out, weight
+from windrow.operator.freezing import catch_up, folded, future, nbytes, put_slides, rebuild, take_out, weight
 from windrow.operator.frozen import columns_of, load_columns
 from windrow.operator.idle import Idle, IdleFigures
 from windrow.operator.plan import Due, Ints
@@ -39,6 +39,8 @@ MOST_KEYS = 1 << 12
 """How many keys share a block at most."""
 LARGE = 4
 """A block has at most so many times the slices of the smallest cohort."""
+MUCH = 1 << 16
+"""Room for fewer slices is left to the allocators."""
 
 
 class Block:
@@ -87,8 +89,9 @@ class ColdKeys:
         self.blocks: dict[int, Block] = {}
         self.next_block = self.freezes = self.thaws = 0
         self._is_melted = False
-        self._left = self._leaving = 0
-        """How much was frozen since arrays shrank last, and how many keys left blocks since it was seen what is due."""
+        self._left = self._leaving = self._room = 0
+        """How much was frozen since memory was given back, how many keys left blocks since it was seen what is due, and for
+        how many slices there was room when memory was given back."""
         self.wake = self._ends = FOREVER
         """The earliest watermarks at which a window of a cold key is due, and one has no slice left."""
         self.of = np.empty(0, np.int32)
@@ -146,6 +149,8 @@ class ColdKeys:
         if self.silences.after is None or watermark >= FOREVER:
             return
         self._grow(table.key_room)
+        if table.slot_room > max(self._room, MUCH):  # arrays have grown, and the allocators have the old ones
+            self._give_back(table)
         idle = self.silences.idle_keys(table, self.of, watermark, lambda: self._size(table))
         if table.paging is not None and len(idle):
             idle = idle[~folded(table, idle)]
@@ -153,12 +158,10 @@ class ColdKeys:
         if len(idle):
             self.freezes += self.freeze(table, idle)
             self._gather(table)
-            shrink(table)
-            if LARGE * self._left > table.slot_room:
-                self._left = 0
+            if shrink(table) or LARGE * self._left > table.slot_room:
                 for state in table.aggregates:
                     state.shrink(table.slices)
-                give_back()
+                self._give_back(table)
             self._look_ahead(table, None if self._leaving else idle)
 
     # Freeze and thaw.
@@ -182,7 +185,7 @@ class ColdKeys:
             if table.paging is not None:
                 page = page_of(table, keys, block, due, empty)
         except WindrowError:
-            _put_slides(table, keys, slides)
+            put_slides(table, keys, slides)
             rebuild(table, keys)
             if len(keys) > 1:
                 return sum(self._freeze(table, some) for some in np.split(keys, [len(keys) // 2]))
@@ -241,7 +244,7 @@ class ColdKeys:
         except WindrowError:
             due = None
         take_out(table, keys)
-        _put_slides(table, keys, slides)
+        put_slides(table, keys, slides)
         if due is None:
             self.thaw(table, keys)
             self.silences.refuse(keys)
@@ -287,7 +290,7 @@ class ColdKeys:
         finally:
             self._is_melted = False
             take_out(table, keys)
-            _put_slides(table, keys, slides)
+            put_slides(table, keys, slides)
             for name, counter in counters.items():
                 table.slicer.counters[name][..., keys] = counter
 
@@ -372,6 +375,10 @@ class ColdKeys:
             why=self.silences.why,
         )
 
+    def _give_back(self, table: SliceTable) -> None:
+        self._left, self._room = 0, table.slot_room
+        give_back()
+
     def _cold_size(self) -> int:
         return sum(block.nbytes for block in list(self.blocks.values()))
 
@@ -391,8 +398,3 @@ class ColdKeys:
         self.silences.grow(room)
         if room > len(self.of):
             self.of, self.empty = longer(self.of, room), longer(self.empty, room, FOREVER)
-
-
-def _put_slides(table: SliceTable, keys: Ints, slides: list[Any]) -> None:
-    for array, columns in zip(table.slides, slides, strict=True):
-        array[:, keys] = columns

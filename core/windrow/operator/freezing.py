@@ -92,6 +92,12 @@ def take_out(table: SliceTable, keys: Ints) -> None:
         state.take_out(keys)
 
 
+def put_slides(table: SliceTable, keys: Ints, slides: list[Array]) -> None:
+    """How far the windows of these keys have slid, as it was before."""
+    for array, columns in zip(table.slides, slides, strict=True):
+        array[:, keys] = columns
+
+
 def weight(table: SliceTable, keys: Ints | slice) -> Ints:
     """How many slices and stored rows each key has."""
     found: Ints = table.slices.held[keys].copy()

@@ -21,15 +21,15 @@ KEYS = 8
 """Nor are fewer slots than one for so many keys: every key is looked at."""
 
 
-def shrink(table: SliceTable) -> None:
-    """Give back the room of slices that have left, if it is a quarter of the room there is. Slots get new numbers.
+def shrink(table: SliceTable) -> bool:
+    """Give up the room of slices that have left, if it is a quarter of the room there is. Slots get new numbers.
 
     So a slot moves at most a few times for each slice that leaves.
     """
     room = table.slot_room
     used = room - int(table.slices.unused[0])
     if room <= max(LEAST, table.key_room // KEYS) or 4 * used > 3 * room:
-        return
+        return False
     keys = np.flatnonzero(table.slices.held)
     lengths, slots = np.zeros(len(keys), np.int64), np.empty(used, np.int64)
     table.kernels.walk(table.slices, keys, lengths, slots)
@@ -53,6 +53,7 @@ def shrink(table: SliceTable) -> None:
     table.final.renumbered(table)
     if table.paging is not None:
         table.paging.renumber(number)
+    return True
 
 
 def give_back() -> None:
