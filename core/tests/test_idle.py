@@ -541,3 +541,16 @@ def test_arrays_shrink_and_nothing_tells(name: str, monkeypatch: pytest.MonkeyPa
     assert list(run(operator, data, 20)) == expected
     rooms = operator.idle.hot_bytes, wr.Operator(asked, data.schema, compiled=False).idle.hot_bytes
     assert rooms[0] < 2 * rooms[1]
+
+
+def test_a_small_table_shrinks_too() -> None:
+    """An engine has many buckets, each with a table of its own."""
+    asked = wr.Query(by="key", time="ts", window=wr.TimeWindow("100s", "1s"), aggregates={"n": wr.Sum("n")})
+    keys, seconds = np.repeat(np.arange(600), 12), np.tile(np.arange(12), 600)
+    data, sizes = pa.table({"key": keys, "ts": seconds * SECOND, "n": keys}), []
+    for idle in (None, wr.Idle("5s", cohort=64)):
+        operator = wr.Operator(asked, compiled=False, idle=idle)
+        operator.process(data)
+        operator.advance(20 * SECOND)
+        sizes.append(operator.idle.hot_bytes)
+    assert 4 * sizes[1] < sizes[0]
