@@ -188,16 +188,21 @@ def test_a_page_that_no_operator_writes_is_refused(entry: str, value: Any, messa
         opened(LONG, pages, "0.1.0", lambda image: image.update({entry: value}))
 
 
-def test_a_level_that_no_table_has_room_for_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [(9 << 48 | 1, "cannot exist"), (1 << 48 | 1, "two slices stand for one page")],
+)
+def test_slices_that_stand_for_no_page_of_their_own_are_refused(page: int, message: str) -> None:
+    """One level is deeper than any table has room for. One page has several slices that stand for it."""
     pages = stored_state(LONG)
 
-    def deeper(image: dict[str, Any]) -> None:
+    def all_stand_for_it(image: dict[str, Any]) -> None:
         folded = np.frombuffer(image["slices"]["pages"], dtype=np.int64).copy()
-        folded[folded != 0] = 9 << 48 | 1
+        folded[folded != 0] = page
         image["slices"]["pages"] = folded.tobytes()
 
-    with pytest.raises(errors.CorruptSnapshot, match="cannot exist"):
-        opened(LONG, pages, "leaf.0", deeper)
+    with pytest.raises(errors.CorruptSnapshot, match=message):
+        opened(LONG, pages, "leaf.0", all_stand_for_it)
 
 
 @pytest.mark.parametrize(
