@@ -333,6 +333,23 @@ def test_windows_wait_for_no_page_once_they_slide_evenly() -> None:
         assert 30 < len(store.coming) < 40
 
 
+def test_the_pages_that_windows_reach_are_read_together() -> None:
+    """At the end of a stream every page is needed. One by one, with the windows between, takes many times as long."""
+
+    class Asked(MemoryPages):
+        times = 0
+
+        def get(self, names: Any) -> dict[str, bytes]:
+            self.times += 1
+            return super().get(names)
+
+    operator, _ = _filled(2**12, store := Asked())
+    operator.commit()
+    pages, store.times = sum(name[0].isdigit() for name in store.held), 0
+    assert operator.flush().num_rows >= 2**12
+    assert store.times < 10 < pages
+
+
 def test_pages_that_time_alone_evicts_are_in_no_leaf() -> None:
     asked = query(wr.SlideByTuple(4000, 1000), ["total"])
     operator = wr.Operator.open(asked, SCHEMA, store := MemoryPages())

@@ -67,6 +67,8 @@ class Plan(NamedTuple):
     """The error for a row, by its position, that the kernel does not accept."""
     computed: list[Due] | None = None
     """The windows, if they were computed while they were planned."""
+    last_begin: int | None = None
+    """Where the last due window begins, if windows begin in every page before that. So all these pages will be unfolded."""
 
 
 class Eviction(NamedTuple):

@@ -261,14 +261,14 @@ class SliceTable:
         return [due for share, _ in found for due in share], min(wake for _, wake in found)
 
     def _run(self, plan: Plan, pool: Executor | None) -> tuple[list[Due], int]:
-        found, begin, wake, due = [], 0, FOREVER, None
+        found, begin, wake, due, ahead = [], 0, FOREVER, None, plan.last_begin
         while begin < len(plan.through):
             due = due or arrow.blanks(DueWindows, self._room(plan), self.due_types)
-            reached, count, end = plan.kernel(
-                self.slices, self.slides, due, begin, plan.through, *plan.arguments
-            )
+            state = self.slices, self.slides
+            reached, count, end = plan.kernel(*state, due, begin, plan.through, *plan.arguments)
             if reached == UNFOLD:
-                self.unfold(count)
+                self.unfold(count, ahead)
+                ahead = None
                 continue
             if reached == NONE and plan.refusal is not None:
                 raise plan.refusal(count)
@@ -339,10 +339,10 @@ class SliceTable:
         if self.paging is not None:
             self.paging.forget(keys)
 
-    def unfold(self, slot: int) -> None:
-        """Put the slices that a folded one stands for in its place."""
+    def unfold(self, slot: int, ahead: int | None = None) -> None:
+        """Put the slices that a folded one stands for in its place; also of all folded ones that begin before ``ahead``."""
         assert self.paging is not None, "a folded slice, but the state is in no store"
-        self.paging.unfold(self, slot)
+        self.paging.unfold(self, slot, ahead)
 
     def live(self) -> Any:
         """For every key, whether it has any state."""

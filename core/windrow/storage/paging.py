@@ -37,6 +37,7 @@ from windrow.operator.keys import Keys
 from windrow.operator.plan import Ints
 from windrow.storage import snapshot
 from windrow.storage.codec import compress, decompress
+from windrow.storage.foldable import among, groups_of, in_use
 from windrow.storage.image import image_of, load_image, load_slices, slices_of
 from windrow.storage.pages import HEADER, Pages
 
@@ -48,6 +49,8 @@ LEAF = 32
 """How many keys share a leaf."""
 AHEAD = 1024
 """How many pages a commit has read ahead at most: they wait in memory until windows reach them."""
+TOGETHER = 128
+"""How many pages are read at once when many are unfolded."""
 _NUMBER = (1 << LEVEL) - 1
 
 
@@ -198,17 +201,38 @@ class Paging:
                     return
             slot = int(slices.newer[slot])
 
-    def unfold(self, table: SliceTable, slot: int) -> None:
-        """Put the slices of a page in the place of the folded one; the page goes. Called when a window begins there."""
-        key = self.owner[slot]
-        page = int(table.slices.page[slot])
-        name = self._page(key, page)
-        image = self._fetched([name])[name]
-        self.drop(name)
-        del self.owner[slot]
-        self.reached[key] += page >> LEVEL == 1
-        self._own(table, key, unfold(table, key, slot, load_slices(image, table, slot)))
-        self.touch([key])
+    def unfold(self, table: SliceTable, slot: int, ahead: int | None = None) -> None:
+        """Put the slices of a page in the place of the folded one; the page goes. Called when a window begins there.
+
+        With ``ahead``, windows will begin in all folded slices before it, of all keys: these are unfolded too. Together
+        that takes a fraction of the time, because nothing is computed between.
+        """
+        self._unfold(table, [slot])
+        while ahead is not None and (slots := self._folded(table, ahead)):
+            self._unfold(table, slots)
+
+    def _folded(self, table: SliceTable, before: int) -> list[int]:
+        """The folded slices that begin before a place, in their order, which is that of pages in segments."""
+        slots = np.fromiter(self.owner, dtype=np.int64, count=len(self.owner))
+        slots = slots[table.slices.stamp[slots] < before]
+        found: list[int] = slots[np.argsort(table.slices.stamp[slots], kind="stable")].tolist()
+        return found
+
+    def _unfold(self, table: SliceTable, folded: list[int]) -> None:
+        """Unfold these slices, with room made and pages read for many at once."""
+        missing = len(folded) * self.fold - int(table.slices.unused[0])
+        if len(folded) > 1 and missing > 0:
+            table.grow_slots(table.slot_room + missing)
+        for begin in range(0, len(folded), TOGETHER):
+            some = folded[begin : begin + TOGETHER]
+            names = [self._page(self.owner[slot], int(table.slices.page[slot])) for slot in some]
+            images = self._fetched(names)
+            for slot, name in zip(some, names, strict=True):
+                self.drop(name)
+                key = self.owner.pop(slot)
+                self.reached[key] += int(table.slices.page[slot]) >> LEVEL == 1
+                self._own(table, key, unfold(table, key, slot, load_slices(images[name], table, slot)))
+                self.touch([key])
 
     def unfold_copies(self, table: SliceTable, keys: Ints) -> None:
         """Unfold the slices of some keys in another table, which has copies of them. The pages stay."""
@@ -231,8 +255,8 @@ class Paging:
 
     def unfold_all(self, table: SliceTable) -> None:
         """Have every slice in memory."""
-        while len(folded := np.flatnonzero(table.slices.page)):
-            self.unfold(table, int(folded[0]))
+        while self.owner:
+            self._unfold(table, list(self.owner))
 
     def freed(self, table: SliceTable, slots: Ints, held: Ints) -> None:
         """Slices were evicted: the pages they stand for go too, with all below them.
@@ -256,17 +280,17 @@ class Paging:
             slots = table.slots_of(key)
             can = (slices.page[slots] >> LEVEL == level) & (slices.stop[slots] < closed)
             if level == 0:
-                can &= ~_in_use(table, key, slots)
+                can &= ~in_use(table, key, slots, FOLD)
             places = np.flatnonzero(can)[:-FOLD]
             if len(places) < FOLD:
                 return
-            groups = _groups(places, (slices.page[slots[places]] & _NUMBER) - 1)
+            groups = groups_of(places, (slices.page[slots[places]] & _NUMBER) - 1, FOLD)
             again = any([self._fold(table, key, slots[group], level) for group in groups])
             level += 1
 
     def _fold(self, table: SliceTable, key: int, slots: Ints, level: int) -> bool:
         """Let the first of these slices stand for a page of all of them; false if a window begins inside."""
-        if _among(slots, table.slides.lo[:, key]).any():
+        if among(slots, table.slides.lo[:, key]).any():
             return False
         if level == 0:
             number = int(self.made[key])
@@ -347,38 +371,6 @@ def read_header(pages: Pages, query: Query) -> dict[str, Any] | None:
             f"the store returned {header.get('name')!r} when asked for {HEADER!r}: restore it from a backup"
         )
     return header
-
-
-def _in_use(table: SliceTable, key: int, slots: Ints) -> Any:
-    """Which slices windows will leave next: a fold after the beginning of each, and what lies before all."""
-    begins = np.flatnonzero(_among(slots, table.slides.lo[:, key]))
-    used = np.arange(len(slots)) < (begins[0] if len(begins) else FOLD)
-    for begin in begins.tolist():
-        used[begin : begin + FOLD] = True
-    return used
-
-
-def _among(slots: Ints, few: Ints) -> Any:
-    """Which slots are among a few others."""
-    return (slots[:, None] == few).any(axis=1)
-
-
-def _groups(places: Ints, numbers: Ints) -> list[Ints]:
-    """Which places can be folded: FOLD side by side, whose pages, if they stand for any, are numbered likewise.
-
-    >>> side_by_side = np.arange(70) + 5
-    >>> [(int(group[0]), len(group)) for group in _groups(side_by_side, np.full(70, -1))]
-    [(5, 32), (37, 32)]
-    >>> [(int(group[0]), len(group)) for group in _groups(side_by_side, np.arange(70) + 20)]
-    [(17, 32)]
-    """
-    groups = []
-    for stretch in np.split(np.arange(len(places)), np.flatnonzero(np.diff(places) != 1) + 1):
-        number = numbers[stretch] if (numbers[stretch] >= 0).all() else np.arange(len(stretch))
-        for begin in np.flatnonzero(number[: max(len(number) - FOLD + 1, 0)] % FOLD == 0).tolist():
-            if number[begin + FOLD - 1] - number[begin] == FOLD - 1:
-                groups.append(places[stretch[begin : begin + FOLD]])
-    return groups
 
 
 def _below(page: int) -> Iterator[int]:

@@ -95,7 +95,10 @@ class TimeSlicer(FixedSlicer):
         return Cells(begin, every, slices, slots, rows)
 
     def plan(self, table: SliceTable, keys: Ints, watermark: int) -> Plan:
-        return self.plan_below(table, keys, np.array([self.place(watermark)], dtype=np.int64))
+        limit = self.place(watermark)
+        plan = self.plan_below(table, keys, np.array([limit], dtype=np.int64))
+        # One window begins in each of its slices, or in every other one. Of several, one may begin in few pages.
+        return plan._replace(last_begin=limit - int(self.grid.range[0])) if self.windows == 1 else plan
 
     def eviction(self, table: SliceTable, keys: Ints, watermark: int) -> Eviction:
         return self.eviction_below(table, keys, np.array([self.place(watermark)], dtype=np.int64))
