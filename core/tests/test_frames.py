@@ -18,19 +18,22 @@ from click.testing import CliRunner
 import windrow as wr
 from windrow.cli import main
 from windrow.columns import text
-from windrow.errors import QueryError
+from windrow.columns.arrow import as_table
+from windrow.errors import ColumnError, QueryError
 from windrow.kernels.compiling import telling
 
 ROWS = pa.table({"k": ["a", "b", "a"], "ts": [1, 7, 12], "x": [1.0, 2.0, None]})
 QUERY = wr.Query("k", window=wr.TimeWindow(10, 5), aggregates={"n": wr.Count(), "peak": wr.Max("x")})
 FRAMES = {
     "pandas": (ROWS.to_pandas, pd.DataFrame),
+    "pandas index": (lambda: ROWS.to_pandas().set_index("ts"), pd.DataFrame),
     "polars": (lambda: pl.from_arrow(ROWS), pl.DataFrame),
     "lazy": (lambda: pl.from_arrow(ROWS).lazy(), pl.LazyFrame),
     "duckdb": (lambda: duckdb.from_arrow(ROWS), duckdb.DuckDBPyRelation),
     "table": (lambda: ROWS, pa.Table),
+    "reader": (ROWS.to_reader, pa.Table),
     "dataset": (lambda: pyarrow.dataset.dataset(ROWS), pa.Table),
-    "dicts": (ROWS.to_pylist, pa.Table),
+    "dicts": (ROWS.to_pylist, list),
     "columns": (ROWS.to_pydict, pa.Table),
     "batches": (lambda: ROWS.to_batches(max_chunksize=1), pa.Table),
 }
@@ -41,7 +44,29 @@ def test_what_comes_in_goes_out(name: str) -> None:
     make, kind = FRAMES[name]
     expected = wr.aggregate(ROWS, QUERY)
     assert wr.aggregate(make(), QUERY).cast(expected.schema).equals(expected)
-    assert isinstance(wr.aggregate(make(), QUERY, to="same"), kind)
+    same = wr.aggregate(make(), QUERY, to="same")
+    assert isinstance(same, kind)
+    windows = same.collect() if isinstance(same, pl.LazyFrame) else same
+    assert as_table(windows).cast(expected.schema).equals(expected)
+
+
+def test_a_relation_comes_back_on_its_own_connection() -> None:
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE readings AS FROM (VALUES ('a', 1, 1.0), ('b', 7, 2.0)) AS t(k, ts, x)"
+        )
+        windows = wr.aggregate(connection.table("readings"), QUERY, to="same")
+        joined = windows.set_alias("w").join(connection.table("readings").set_alias("r"), "w.k = r.k")
+        joined = joined.aggregate("w.k, max(n), count(x)").order("ALL")
+        assert joined.fetchall() == [("a", 1, 2), ("b", 1, 2)]
+        assert connection.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
+
+
+def test_the_index_of_a_frame_needs_a_name() -> None:
+    frame = pd.DataFrame({"k": ["a"], "x": [1.0]}, index=pd.Index([pd.Timestamp(0)]))
+    with pytest.raises(ColumnError, match=r"and an index without a name: give it one, rename_axis\('ts'\)"):
+        wr.aggregate(frame, QUERY)
+    assert wr.aggregate(frame.rename_axis("ts"), QUERY).num_rows == 2
 
 
 def test_text_of_polars_is_read_where_arrow_cannot_cast_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +86,7 @@ def test_a_kind_of_frame_can_be_chosen() -> None:
         tuple(r.values()) for r in expected.to_pylist()
     ]
     assert wr.aggregate(ROWS, QUERY, to="pandas").equals(expected.to_pandas())
+    assert wr.aggregate(ROWS, QUERY, to="dicts") == expected.to_pylist()
     with pytest.raises(QueryError, match="to has to be one of 'arrow', 'same'"):
         wr.aggregate(ROWS, QUERY, to="excel")  # type: ignore[call-overload]
 

@@ -83,9 +83,17 @@ class ColumnError(QueryError):
         no column 'laod' (input of aggregate 'peak'); did you mean 'load'?
         >>> print(ColumnError.unknown("x", "key", ["plug", "load"]))
         no column 'x' (key); the data has 'plug', 'load'
+
+        The index of a pandas frame is a column only if it has a name.
+
+        >>> print(ColumnError.unknown("ts", "time", ["load", "__index_level_0__"]))
+        no column 'ts' (time); the data has 'load' and an index without a name: give it one, rename_axis('ts')
         """
-        names = list(available)
+        found = list(available)
+        names = [name for name in found if not name.startswith("__index_level_")]
         hint = did_you_mean(column, names, "the data has") if names else "the data has no columns"
+        if len(names) < len(found):
+            hint += f" and an index without a name: give it one, rename_axis({column!r})"
         return cls(f"no column {column!r} ({role}); {hint}")
 
 

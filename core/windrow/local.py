@@ -54,8 +54,10 @@ def aggregate(
     idle
         Accepted, as in other calls, but without effect: finite data has one watermark, at its end.
     to
-        The type of the result: ``"arrow"``, ``"pandas"``, ``"polars"``, ``"duckdb"``, or ``"same"`` for the library that
-        the data came from.
+        The type of the result. ``"arrow"``, the default, is a ``pyarrow.Table`` whatever the data is. ``"same"`` is the
+        type of the data: a pandas frame, a Polars DataFrame or LazyFrame, a DuckDB relation on the same connection, a
+        list of dicts, and a ``pyarrow.Table`` for everything else. ``"pandas"``, ``"polars"``, ``"duckdb"`` and
+        ``"dicts"`` choose one.
 
     A stream of batches is read batch by batch. Only slices are kept, so memory grows with the number of slices, not of
     rows. Rows may be in any order, and no row is late. Where order matters (all windows but time windows, and
@@ -117,7 +119,7 @@ def stream(
     """
     behind = durations.parse(delay, name="delay")
     if behind < 0:
-        raise DurationError(f"delay cannot be negative, as {delay!r} is")
+        raise DurationError(f"delay has to be zero or longer, not {delay!r}")
     return _stream(data, query, behind, _late_rows(query, late), workers, Idle.of(idle))
 
 
@@ -154,7 +156,7 @@ def _late_rows(
         raise QueryError(f"stream() needs a windrow.Query, not {type(query).__name__}")
     if late is None and query.late == "side":
         raise QueryError(
-            "the query has late='side', and nothing takes its late rows: give stream(late=) a function or a list, "
+            "the query has late='side', but nothing takes its late rows: give stream(late=) a function or a list, "
             "or drop late rows with late='drop'"
         )
     if late is None:

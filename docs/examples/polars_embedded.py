@@ -14,7 +14,7 @@ QUERY = wr.Query(
 
 def main() -> None:
     rows = pl.from_arrow(plugs()).filter(pl.col("load") > 0.1)  # any frame with a time column
-    windows = pl.from_arrow(wr.aggregate(rows, QUERY))
+    windows = wr.aggregate(rows, QUERY, to="same")
     busiest = windows.sort("mean", descending=True).group_by("plug", maintain_order=True).first()
     print(busiest.select("plug", "window_end", "mean", "p95", "peak"))
 

@@ -20,13 +20,19 @@ from windrow.errors import QueryError
 
 __all__ = ["Frame", "as_frame", "check_frame", "kind_of", "opened", "rows_of"]
 
-Frame: TypeAlias = Literal["arrow", "same", "pandas", "polars", "duckdb"]
+Frame: TypeAlias = Literal["arrow", "same", "pandas", "polars", "duckdb", "dicts"]
 
 
 def kind_of(data: Any) -> str:
-    """The library that data is of: "pandas", "polars", "duckdb", or else "arrow"."""
-    found = type(data).__module__.split(".")[0].lstrip("_")
-    return found if found in ("pandas", "polars", "duckdb") else "arrow"
+    """The library that data is of: "pandas", "polars", "duckdb", "dicts" for a list of rows, or else "arrow".
+
+    >>> kind_of([{"ts": 1, "load": 2.0}])
+    'dicts'
+    """
+    if rows_of(data):
+        return "dicts"
+    libraries = (base.__module__.split(".")[0].lstrip("_") for base in type(data).__mro__)
+    return next((found for found in libraries if found in ("pandas", "polars", "duckdb")), "arrow")
 
 
 def check_frame(to: object) -> None:
@@ -41,6 +47,8 @@ def as_frame(table: pa.Table, to: Frame, data: Any = None) -> Any:
     kind = kind_of(data) if to == "same" else to
     if kind == "arrow":
         return table
+    if kind == "dicts":
+        return table.to_pylist()
     try:
         library = importlib.import_module(kind)
     except ImportError:
@@ -48,13 +56,18 @@ def as_frame(table: pa.Table, to: Frame, data: Any = None) -> Any:
     if kind == "pandas":
         return table.to_pandas()
     if kind == "duckdb":
-        return library.from_arrow(table)
+        return _beside(data, table) if to == "same" else library.from_arrow(table)
     frame = library.from_arrow(table)
     return frame.lazy() if to == "same" and type(data).__name__ == "LazyFrame" else frame
 
 
+def _beside(relation: Any, windrow_windows: pa.Table) -> Any:
+    """A table as a relation of the same connection, so that the two can be joined. DuckDB finds it by its name here."""
+    return relation.query("windrow_rows", "SELECT * FROM windrow_windows")
+
+
 def opened(data: Any) -> Any:
-    """Data that has to be asked for its rows, asked: a lazy frame, a dataset; rows as dicts, as a table."""
+    """Data that yields its rows: a lazy frame is collected, a dataset is scanned, and rows as dicts become a table."""
     if kind_of(data) == "polars" and type(data).__name__ == "LazyFrame":
         return castable(data.collect())
     if type(data).__module__ == "pyarrow._dataset" and hasattr(data, "scanner"):
