@@ -83,7 +83,7 @@ def test_bad_input_is_refused(arguments: list[str], says: str) -> None:
 def test_an_engine_that_is_not_here_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WINDROW_SPARK_PYTHON", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(QueryError, match=r"pip install 'windrow\[spark\]'.*WINDROW_SPARK_PYTHON"):
+    with pytest.raises(QueryError, match=r"pip install '\.\[spark\]'.*WINDROW_SPARK_PYTHON"):
         interpreter(engine("spark"), {})
     monkeypatch.setenv("WINDROW_SPARK_PYTHON", sys.executable)
     assert interpreter(engine("spark"), {}) == sys.executable

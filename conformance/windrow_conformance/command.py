@@ -64,7 +64,7 @@ FAILURE = Path("windrow-failure.toml")
     "--rows",
     "rows_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Rows for --query; without them they are made up.",
+    help="Rows for --query. Without them, rows are generated.",
 )
 @click.option(
     "--case", "names", multiple=True, help="Only transcripts whose name contains this; may be repeated."
@@ -82,7 +82,7 @@ FAILURE = Path("windrow-failure.toml")
     metavar="MODULE",
     help="A module or package that --query or --file may import, for aggregates and policies of your own; may be repeated.",
 )
-@click.option("--seed", default=1, show_default=True, help="Of the generated cases.")
+@click.option("--seed", default=1, show_default=True, help="The seed of the generated cases.")
 @click.option(
     "--cases",
     "count",

@@ -129,9 +129,9 @@ def interpreter(chosen: Engine, pythons: Mapping[str, str]) -> str:
     named = named or os.environ.get(variable)
     if not named:
         raise QueryError(
-            f"engine {chosen.name!r} needs the package {chosen.needs!r}, which is not here. Spark and Flink cannot share an "
-            f"environment, so make one for it (python3 -m venv {chosen.name}-env; {chosen.name}-env/bin/pip install "
-            f"'windrow[{chosen.name}]') and name its interpreter: --python {chosen.name}={chosen.name}-env/bin/python, "
+            f"engine {chosen.name!r} needs the package {chosen.needs!r}, which is not installed. Spark and Flink cannot share "
+            f"an environment, so create one in a clone (python3 -m venv {chosen.name}-env; {chosen.name}-env/bin/pip install "
+            f"'.[{chosen.name}]') and name its interpreter: --python {chosen.name}={chosen.name}-env/bin/python, "
             f"or {variable}"
         )
     if not Path(named).is_file():

@@ -59,11 +59,11 @@ FIRST = query(wr.TimeWindow(10, 5), ["last"])
         ({"back": int64s(-2, -1)}, "'back' points to no slice"),
         ({"front": int64s(-1)}, "'front' has 8 bytes"),
         ({"lengths": int64s(3, -1)}, "has -1 or 3"),
-        ({"lengths": int64s(2**62, 2**62)}, "slices in all has"),
+        ({"lengths": int64s(2**62, 2**62)}, "of 3 slices"),
         ({"keys": [("a",), ("a",)]}, "is in the state twice"),
         ({"keys": [("a",), (7,)]}, "do not fit.* no string"),
         ({"keys": [("a",), "b"]}, "tuple of 1 value"),
-        ({"following": int64s(2**61, 0)}, "out of reach"),
+        ({"following": int64s(2**61, 0)}, "out of range"),
         ({"counters": {"seen": int64s(1, 1)}}, "no counter 'seen'"),
         ({"watermark": 2**70}, "'watermark' has to be a number"),
         ({"late_rows": -1}, "'late_rows' has to be a number"),
@@ -161,7 +161,7 @@ def opened(asked: wr.Query, pages: MemoryPages, name: str, change: Callable[[dic
 @pytest.mark.parametrize(
     ("entry", "value", "message"),
     [
-        ("tags", [0, 1], "'tags' are of 2 keys"),
+        ("tags", [0, 1], "'tags' has 2 entries for 1 keys"),
         ("made", [-1], "'made'"),
         ("made", [0], "has never had"),
         ("commit", "1", "'commit' has to be int"),
@@ -272,7 +272,7 @@ def test_no_array_has_a_type_beyond_numbers_and_text(name: bytes) -> None:
     ("change", "message"),
     [
         ({"rows": to_ipc(pa.table({"other": [1]}))}, "have the columns other"),
-        ({"times": int64s(21)}, "other times than their column 'ts'"),
+        ({"times": int64s(21)}, "the times of their column 'ts'"),
         ({"keys": [(7,)]}, "keys that are no string"),
     ],
 )

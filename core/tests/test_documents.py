@@ -185,7 +185,7 @@ def test_a_deep_document_is_refused() -> None:
     deep: dict[str, Any] = {"kind": "Count"}
     for _ in range(5000):
         deep = {"kind": "ProductOf", "parts": [["a", deep]]}
-    with pytest.raises(errors.QueryError, match="aggregates is nested too deep"):
+    with pytest.raises(errors.QueryError, match="aggregates is nested too deeply"):
         wr.Query.from_dict({"window": HOUR, "aggregates": {"n": deep}})
 
 

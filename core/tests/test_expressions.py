@@ -138,7 +138,7 @@ def test_the_rules_of_sql() -> None:
     assert value("b and x > 0", b=False) is False and value("b or x > 0", b=False) is None
     assert value("1 if x > 0 else 2") == 2 and value("x in (1, 2)") is None and value("not x > 0") is None
     assert value("(-8) ** (1 / 3)") is None and value("2 ** 2000 > 1") is True
-    with pytest.raises(ArithmeticOverflow, match="does not fit 64 bits"):
+    with pytest.raises(ArithmeticOverflow, match="does not fit into 64 bits"):
         value("i * i", i=2**62)
     # The side that is not taken is not computed, in a batch either.
     guarded = Expression("i * i if i < 100 else -1").bind(TYPES)

@@ -205,7 +205,7 @@ def test_what_would_not_be_equal_is_refused() -> None:
         city.put(Source("o/out", channels, export="north"), by="o")
     with pytest.raises(PipelineError, match="order='event'"):
         Space("city", rounds={"city": 1}).put(Source("o/t", channels, space="north"), by="o")
-    with pytest.raises(PipelineError, match="neither write= nor export="):
+    with pytest.raises(PipelineError, match="leave out write= and export="):
         Source("o/t", channels, space="north", write="*")
     with pytest.raises(PipelineError, match="compose='first'"):
         city.put(Composite("p/first", {"a": "o/sum"}, compose="first"), by="p")

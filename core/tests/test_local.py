@@ -211,7 +211,7 @@ def test_a_stream_hands_over_its_late_rows(as_list: bool) -> None:
 def test_late_rows_need_a_taker_and_a_taker_needs_late_rows() -> None:
     side = wr.Query(window=wr.TimeWindow(10), aggregates={"n": wr.Count()}, late="side")
     with pytest.raises(
-        errors.QueryError, match=r"late='side', and nothing takes its late rows: give stream\(late"
+        errors.QueryError, match=r"late='side', but nothing takes its late rows: give stream\(late"
     ):
         wr.stream([], side)
     with pytest.raises(
@@ -223,7 +223,7 @@ def test_late_rows_need_a_taker_and_a_taker_needs_late_rows() -> None:
 
 
 def test_a_negative_delay_is_refused() -> None:
-    with pytest.raises(errors.DurationError, match="delay cannot be negative, as -100 is"):
+    with pytest.raises(errors.DurationError, match="delay has to be zero or longer, not -100"):
         wr.stream([{"ts": [5]}], QUERY, delay=-100)
 
 

@@ -89,7 +89,7 @@ def test_every_part_counts(changes):
         ({"by": 3}, QueryError, "by has to be the name of a column or a list of names, not 3"),
         ({"by": ["plug", None]}, QueryError, "by has to be the name of a column, not None"),
         ({"by": ["plug", "plug"]}, QueryError, r"duplicate output name 'plug' \(key\)"),
-        ({"by": "window"}, QueryError, r"'window' \(key\) is taken"),
+        ({"by": "window"}, QueryError, r"'window' \(key\) is reserved"),
         ({"time": ""}, QueryError, "time has to be the name of a column, not ''"),
         ({"time": None}, QueryError, "time has to be the name of a column, not None"),
         (
@@ -104,17 +104,17 @@ def test_every_part_counts(changes):
         (
             {"window": [HOUR, HOUR]},
             QueryError,
-            "every window needs a label of its own, as text; '1h/1s' is not one",
+            "every window needs its own label, as text; '1h/1s' is not text, or is used twice",
         ),
-        ({"window": {1: HOUR}}, QueryError, "every window needs a label of its own, as text; 1 is not one"),
+        ({"window": {1: HOUR}}, QueryError, "every window needs its own label, as text; 1 is not text"),
         ({"aggregates": {}}, QueryError, "aggregates is empty"),
         ({"aggregates": None}, QueryError, "aggregates has to be a dict"),
         ({"aggregates": [Max("x")]}, QueryError, r"it has Max\(column='x'\) without a name"),
         ({"by": (name for name in ["plug"])}, QueryError, "by has to be the name of a column or a list"),
         ({"aggregates": {"plug": Count()}}, QueryError, r"duplicate output name 'plug' \(aggregate\)"),
         ({"aggregates": [("n", Count()), ("n", Count())]}, QueryError, "duplicate output name 'n'"),
-        ({"aggregates": {"emission": Count()}}, QueryError, r"'emission' \(aggregate\) is taken"),
-        ({"aggregates": {"window_start": Count()}}, QueryError, r"'window_start' \(aggregate\) is taken"),
+        ({"aggregates": {"emission": Count()}}, QueryError, r"'emission' \(aggregate\) is reserved"),
+        ({"aggregates": {"window_start": Count()}}, QueryError, r"'window_start' \(aggregate\) is reserved"),
         ({"aggregates": {"n": "count"}}, QueryError, "aggregate 'n' has to be an aggregate .* not 'count'"),
         ({"aggregates": {"n": Count}}, QueryError, "aggregate 'n' has to be an aggregate"),
         ({"aggregates": {"": Count()}}, QueryError, "output name of an aggregate"),
@@ -123,7 +123,7 @@ def test_every_part_counts(changes):
             QueryError,
             "aggregate 'peak': .* needs the name of its input column",
         ),
-        ({"lateness": "-1s"}, QueryError, "lateness cannot be negative, as '-1s' is"),
+        ({"lateness": "-1s"}, QueryError, "lateness has to be zero or longer, not '-1s'"),
         ({"lateness": "soon"}, DurationError, "lateness: cannot read 'soon'"),
         ({"lateness": float("inf")}, DurationError, "lateness: inf is not finite"),
         ({"early": "0s"}, QueryError, "early has to be longer than zero"),
@@ -131,7 +131,7 @@ def test_every_part_counts(changes):
         (
             {"early": "1s", "window": SlideByTuple("1m", 3)},
             QueryError,
-            "SlideByTuple begins where .* leave early",
+            "SlideByTuple depends on .* leave early",
         ),
         ({"late": "keep"}, QueryError, "late has to be 'drop', 'side' or 'update', not 'keep'"),
     ],
@@ -338,8 +338,8 @@ def test_times_are_microseconds(column, micros):
     ("column", "message"),
     [
         (pa.array([1, None], pa.int64()), r"time column 'ts' has 1 null\(s\)"),
-        (pa.array([2**63], pa.uint64()), "time column 'ts' does not fit 64 bits"),
-        (pa.array([2**62], pa.timestamp("s")), "time column 'ts' does not fit 64 bits"),
+        (pa.array([2**63], pa.uint64()), "time column 'ts' does not fit into 64 bits"),
+        (pa.array([2**62], pa.timestamp("s")), "time column 'ts' does not fit into 64 bits"),
     ],
 )
 def test_times_that_are_none(column, message):
@@ -402,7 +402,7 @@ def test_written_by_hand():
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("{", QueryError, "a query in JSON"),
+        ("{", QueryError, "the query is not valid JSON"),
         ("[]", QueryError, "has to be an object"),
         ("{}", QueryError, "a query needs 'window'"),
         ('{"window": {"kind": "time", "range": "1h"}}', QueryError, "a query needs 'aggregates'"),

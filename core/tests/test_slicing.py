@@ -65,7 +65,7 @@ def test_floating_point_sums_are_rounded_by_an_engine() -> None:
 def test_push_down_has_one_meaning_under_both_spellings() -> None:
     assert push_down_option("auto", None) == "auto"
     assert push_down_option(False, None) is push_down_option("auto", False) is False
-    with pytest.raises(QueryError, match="one option"):
+    with pytest.raises(QueryError, match="the same option"):
         push_down_option(True, False)
     with pytest.raises(QueryError, match="has to be True, False or 'auto'"):
         push_down_option("yes", None)  # type: ignore[arg-type]

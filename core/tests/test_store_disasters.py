@@ -223,7 +223,7 @@ def test_rot_is_found_before_a_window_reaches_it(kind: str, tmp_path: Path) -> N
         assert code == 1 and told.startswith(f"99.1.0: it holds '{page}' instead")
         with opened() as pages:
             pages.commit({}, ["99.1.0"])
-        assert command("check", *where) == (0, f"{len(names)} pages of commit {BATCHES} are whole\n")
+        assert command("check", *where) == (0, f"{len(names)} pages of commit {BATCHES} are intact\n")
         code, told = command("show", *where)
         assert code == 0
         assert "keys                    2" in told and '"range": "400us"' in told and "slices" in told

@@ -358,7 +358,7 @@ def test_rocksdb_tells_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(StoreError, match=r"file' cannot be opened: .* is it a folder"):
         RocksDBPages(tmp_path / "file")
     monkeypatch.setitem(sys.modules, "rocksdict", None)
-    with pytest.raises(StoreError, match=r"pip install windrow\[stores\]"):
+    with pytest.raises(StoreError, match="pip install rocksdict"):
         RocksDBPages(path)
 
 
@@ -394,7 +394,7 @@ def test_redis_tells_what_is_wrong_but_no_secret(
     with pytest.raises(StoreError, match="decode_responses=False"):
         RedisPages(redis.Redis(port=port, decode_responses=True))
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(StoreError, match=r"pip install windrow\[stores\]"):
+    with pytest.raises(StoreError, match="pip install redis"):
         RedisPages()
 
 

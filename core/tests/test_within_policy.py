@@ -153,7 +153,7 @@ def test_a_compiled_policy_finds_the_same_windows(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("window", "words"),
     [
-        (wr.PolicyWindow(valid=small, evict=lambda candidate, after, before: False), "evict has to see"),
+        (wr.PolicyWindow(valid=small, evict=lambda candidate, after, before: False), "evict needs the rows"),
         (wr.PolicyWindow(valid=small, monotone=False), "monotone"),
     ],
 )

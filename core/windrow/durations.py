@@ -77,7 +77,7 @@ write numbers with the units w, d, h, m, s, ms, us, such as '1h30m'
     if abs(micros) > LONGEST:
         raise DurationError(
             f"{name}: {value!r} is longer than {LONGEST} microseconds (about 36,500 years), the longest duration "
-            f"there is; give a shorter one"
+            "allowed; give a shorter one"
         )
     return micros
 
@@ -118,7 +118,7 @@ def _micros(value: object, name: str) -> int:
         if not math.isfinite(value):
             raise DurationError(f"{name}: {value!r} is not finite; a duration has to end")
         raise DurationError(
-            f"{name}: {value!r} is a float, whose unit would be a guess; "
+            f"{name}: {value!r} is a float, which has no unit; "
             f"write text such as '1.5s', a timedelta, or integer microseconds"
         )
     if not isinstance(value, bool | np.bool_ | np.timedelta64):
@@ -136,7 +136,7 @@ def _whole(value: timedelta | np.timedelta64, microsecond: timedelta | np.timede
     """Whole microseconds. Also works for pandas' timedelta, which is a subclass with nanoseconds."""
     count, rest = divmod(value, microsecond)  # type: ignore[operator]  # both are of one type
     if rest != rest * 0:
-        raise DurationError(f"{name}: {value!r} is finer than a microsecond, the finest unit there is")
+        raise DurationError(f"{name}: {value!r} is finer than a microsecond, the smallest unit")
     return int(count)
 
 
@@ -163,5 +163,5 @@ def _from_text(text: str, name: str) -> int:
             f"write numbers with the units {', '.join(UNITS)}, such as '1h30m'"
         )
     if total.denominator != 1:
-        raise DurationError(f"{name}: {text!r} is finer than a microsecond, the finest unit there is")
+        raise DurationError(f"{name}: {text!r} is finer than a microsecond, the smallest unit")
     return sign * total.numerator

@@ -60,13 +60,11 @@ class PostgresTable:
     def __init__(self, name: str, query: Query, schema: pa.Schema) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", name):
             raise QueryError(
-                f"the name of a table has to be letters, digits and _, with a schema or not; {name!r} is not"
+                f"the name of a table has to be letters, digits and _, such as 'windows' or 'public.windows', not {name!r}"
             )
         output = query.bind(schema).output_schema
         if wrong := [each for each in output.names if "%" in each]:
-            raise ColumnError(
-                f"column {wrong[0]!r} has a %, which statements of the DB-API cannot have; rename it"
-            )
+            raise ColumnError(f"column {wrong[0]!r} contains a %, which the DB-API does not allow; rename it")
         self.name = name
         self.fields = [field for field in output if field.name != "emission"]
         bounds = ["window_start", "window_end"]

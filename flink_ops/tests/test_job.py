@@ -81,7 +81,7 @@ def test_a_watched_folder_gives_its_windows_on_the_way_and_the_rest_at_the_end(t
         stream = ("--watch", "--until-idle", idle, "--late-output", tmp_path / f"{engine}.csv")
         to = ("--engine", engine, "--output", f"{tmp_path / engine}/")
         said = windrow("run", query, "--input", folder, *stream, *to)
-        assert "547 rows → 102 windows" in said and "7 too late" in said
+        assert "547 rows → 102 windows" in said and "7 late" in said
     assert not coming.is_alive()
     found = [pa.concat_tables(parts(tmp_path / engine)) for engine in ("flink", "local")]
     assert found[0].equals(found[1])

@@ -72,7 +72,7 @@ def environment(
     if state not in BACKENDS:
         raise QueryError(f"state has to be 'hashmap' or 'rocksdb', not {state!r}")
     if isinstance(parallelism, bool) or not isinstance(parallelism, int) or parallelism < 1:
-        raise QueryError(f"parallelism has to be a whole number from 1, not {parallelism!r}")
+        raise QueryError(f"parallelism has to be a whole number of at least 1, not {parallelism!r}")
     values = {name: "127.0.0.1" for name in LOOPBACK}
     values |= {
         "rest.bind-port": "0",  # any free port

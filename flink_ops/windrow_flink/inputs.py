@@ -23,7 +23,7 @@ def checked_stream(stream: object) -> DataStream:
         )
     if not isinstance(stream, DataStream):
         raise QueryError(
-            f"windowed() needs a DataStream, not {type(stream).__name__}; for a Table there is windowed_table()"
+            f"windowed() needs a DataStream, not {type(stream).__name__}; for a Table, use windowed_table()"
         )
     return stream
 
@@ -41,8 +41,8 @@ def check_watermarks(stream: DataStream) -> None:
             endless |= strategy.createWatermarkGenerator(None).getClass() == silent().getClass()
     if endless:
         raise TimeColumnError(
-            "the stream has no watermarks and no end, so no window would ever be finished; pass disorder='5s' (how much a row "
-            "may be behind), or give its source a WatermarkStrategy"
+            "the stream has no watermarks and no end, so no window would ever be finished; pass disorder='5s' (how far "
+            "rows may be out of order), or give its source a WatermarkStrategy"
         )
 
 

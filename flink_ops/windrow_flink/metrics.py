@@ -91,7 +91,7 @@ class JobFigures:
             counted |= self._checkpoints()
         except (OSError, HTTPException, ValueError, KeyError) as cause:
             raise EngineError(
-                f"no figures from Flink at {self._job}: {cause}; is the job running?"
+                f"cannot read the metrics of Flink at {self._job}: {cause}; is the job running?"
             ) from cause
         for name, value in counted.items():
             before = self._last.get(name, 0)

@@ -90,7 +90,7 @@ def _arrow(type_: TypeInformation, name: str) -> pa.DataType:
     if isinstance(type_, (RowTypeInfo, TupleTypeInfo)):
         return pa.struct(list(schema_of(type_)))
     raise ColumnError(
-        f"field {name!r} of the stream is a {type_}, which has no Arrow type; map it to one that has"
+        f"field {name!r} of the stream is a {type_}, which has no Arrow type; convert it with .map(…) first"
     )
 
 

@@ -85,7 +85,7 @@ def timed(
         return own_thread(made) if alone else made
     wait = durations.parse(disorder, name="disorder")
     if wait < 0:
-        raise QueryError(f"disorder cannot be negative, as {durations.format(wait)!r} is")
+        raise QueryError(f"disorder has to be zero or longer, not {durations.format(wait)!r}")
     pairs = (
         stream.process(step, output_type=Types.TUPLE([output, Types.LONG()]))
         .name(f"{uid}-key")

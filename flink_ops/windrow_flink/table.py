@@ -161,7 +161,7 @@ def _schema(table: Table, query: Query) -> tuple[pa.Schema, bool]:
 def _environment(table: object) -> StreamTableEnvironment:
     if not isinstance(table, Table):
         raise QueryError(
-            f"windowed_table() needs a Table, not {type(table).__name__}; for a DataStream there is windowed()"
+            f"windowed_table() needs a Table, not {type(table).__name__}; for a DataStream, use windowed()"
         )
     environment = table._t_env
     if not isinstance(environment, StreamTableEnvironment):

@@ -62,5 +62,5 @@ def moment(value: Any, unit: TimeUnit | None) -> int:
     if not isinstance(value, float):
         return int(value) * times // divided
     if not abs(value) < FARTHEST:
-        raise TimeColumnError(f"a row has the time {value}, which is none; drop such rows")
+        raise TimeColumnError(f"a row has the time {value}, which is not a valid time; drop such rows")
     return round(value * times / divided)

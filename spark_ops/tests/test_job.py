@@ -75,7 +75,7 @@ def test_a_watched_folder_gives_the_same_windows(spark: SparkSession, tmp_path: 
     stream = ("--watch", "--until-idle", "8s", "--output", output, "--late-output", tmp_path / "late.parquet")
     said = windrow("run", query, "--input", folder, "--engine", "spark", *stream)
     coming.join(timeout=10)
-    assert "541 rows → 102 windows" in said and "1 too late" in said
+    assert "541 rows → 102 windows" in said and "1 late" in said
     assert parquet.read_table(output).equals(wr.aggregate(plugs(), read_query(query)))
     late = parquet.read_table(folder / "1.parquet").slice(270)
     assert late.num_rows == 1 and parquet.read_table(tmp_path / "late.parquet").equals(late)

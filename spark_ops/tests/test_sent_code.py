@@ -107,7 +107,7 @@ def test_code_that_is_missing_swapped_or_foreign_is_not_used(
         return record.getMessage()
 
     packed = carried.pack([])
-    assert "gone.bin has not come to this executor" in told(SentCode("gone.bin", sha256(packed)))
+    assert "gone.bin has not reached this executor" in told(SentCode("gone.bin", sha256(packed)))
     (folder / "swapped.bin").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
     assert "swapped.bin is refused: it is not the file that the driver has sent" in told(
         SentCode("swapped.bin", sha256(packed))

@@ -293,7 +293,7 @@ def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:
         windowed(bare.withColumn("later", F.current_date()), later)
     with pytest.raises(QueryError, match="windowed takes the DataFrame first, then the query"):
         windowed(query, files.stream())  # type: ignore[arg-type]
-    with pytest.raises(QueryError, match="'late' is taken"):
+    with pytest.raises(QueryError, match="'late' is reserved"):
         windowed(files.stream(), wr.Query("plug", window=TIME, aggregates={"late": wr.Count()}, late="side"))
     with pytest.raises(QueryError, match="buckets"):
         windowed(files.stream(), query, buckets=0)

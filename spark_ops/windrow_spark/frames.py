@@ -107,7 +107,7 @@ def explain(
     """
     check_order(frame, query, "explain")
     if frame.isStreaming:
-        raise QueryError("explain() tells the plan of a batch; a stream has one plan, see push_down=")
+        raise QueryError("explain() shows the plan of a batch; a stream has only one plan, see push_down=")
     return _plan(frame, fit(query, frame), push_down_option(push_down, None), parallel)
 
 
@@ -132,7 +132,7 @@ def _check_workers(fitted: FittedQuery, workers: int | None, *, streaming: bool)
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise QueryError(f"workers has to be a whole number of at least 1, not {workers!r}")
     if not streaming:
-        raise QueryError("workers is for streams; in a batch, parallel= shares out the windows of a key")
+        raise QueryError("workers= is for streams; in a batch, parallel= distributes the windows of a key")
     extents_of(fitted.query, fitted.schema)
 
 

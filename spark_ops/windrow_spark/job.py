@@ -45,7 +45,7 @@ def run(job: Job, progress: Progress) -> Done:
 def _batch(job: Job, progress: Progress, spark: Any, rows: RowSource, work: Path) -> Done:
     if job.delay is not None:
         raise Refusal(
-            "--delay is for streams: with --engine spark it goes with --watch; leave it out, and no row is late"
+            "--delay is for streams: with --engine spark it needs --watch; leave it out, and no row is late"
         )
     path = Path(job.source)
     direct = (
@@ -73,7 +73,7 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
     job.query.bind(schema)
     if job.query.time_unit is not None and job.query.late == "side":
         raise Refusal(
-            "late='side' and time_unit do not go together with --engine spark --watch; use --engine local"
+            "late='side' and time_unit cannot be combined with --engine spark --watch; use --engine local"
         )
     query = replace(job.query, time_unit=None)
     reader = spark.readStream.schema(spark_schema(schema)).option("header", "true")
@@ -129,7 +129,7 @@ def _first_schema(job: Job, folder: Path, progress: Progress) -> pa.Schema:
     began = time.monotonic()
     while not (files := files_in(folder)):
         if job.idle_seconds is not None and time.monotonic() - began >= job.idle_seconds:
-            raise Refusal(f"no file has come to {folder}; expected names such as rows-001.parquet")
+            raise Refusal(f"no file has appeared in {folder}; expected names such as rows-001.parquet")
         time.sleep(0.25)
     return open_rows(str(files[0]), job.form, job.memory_bytes).schema
 

@@ -150,7 +150,7 @@ def _take_over(code: SentCode) -> None:
     try:
         packed = Path(SparkFiles.get(code.file)).read_bytes()
     except Exception as problem:  # Spark Connect does not bring files to streams
-        logger.warning("%s has not come to this executor (%s): kernels are compiled here", code.file, problem)
+        logger.warning("%s has not reached this executor (%s): kernels are compiled here", code.file, problem)
         return
     found = sha256(packed)
     if found != code.digest:

@@ -73,7 +73,7 @@ def local_session(name: str, folder: Path, master: str = "local[*]") -> Iterator
             session = builder.getOrCreate()
     except PySparkException as error:
         why = str(error).splitlines()[0]
-        raise EngineError(f"Spark does not start ({why}); windrow doctor looks for the reason") from error
+        raise EngineError(f"Spark did not start ({why}); run windrow doctor to find the reason") from error
     _spare_processes(session)
     _start_daemon(session)
     try:

@@ -145,7 +145,7 @@ def check_stream(frame: Any, query: Query, buckets: int, output_mode: str = "app
         raise QueryError(f"buckets has to be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     if query.late == "side" and LATE in (*query.by, *query.aggregates):
         raise QueryError(
-            f'output name {LATE!r} is taken by windrow in a stream with late="side"; choose another'
+            f'output name {LATE!r} is reserved by windrow in a stream with late="side"; choose another'
         )
     fields = {field.name: field for field in frame.schema}
     time = fields.get(query.time)

@@ -115,15 +115,15 @@ def fuzz(target: str, first: int, last: int, seconds: float = 1e9) -> Outcomes:
 @click.option(
     "--first", default=0, show_default=True, type=click.IntRange(0), help="The number of the first input."
 )
-@click.option("--seconds", default=1e9, help="Stop after so many seconds.")
+@click.option("--seconds", default=1e9, help="Stop after this many seconds.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the counts (.csv).")
-@click.option("--resume", is_flag=True, help="Go on after the inputs that the report has counted.")
+@click.option("--resume", is_flag=True, help="Continue after the inputs that the report has counted.")
 def fuzz_command(
     targets: tuple[str, ...], inputs: int, first: int, seconds: float, report: Path | None, resume: bool
 ) -> None:
-    """Try inputs that nobody would write. Every outcome has to be an answer or an error of windrow.
+    """Feed malformed input to every parser. Every outcome has to be a result or an error of windrow.
 
-    All targets take turns. Exits with 1 if there was another outcome, and says which input it was.
+    All targets take turns. Exits with 1 if there was another outcome, and prints the number of the input.
     """
     from windrow_conformance.fuzzing.targets import TARGETS
 
@@ -131,7 +131,7 @@ def fuzz_command(
     if unknown:
         raise click.BadParameter(f"no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
     if resume and report is None:
-        raise click.BadParameter("--resume needs the --report to go on from")
+        raise click.BadParameter("--resume needs --report: the file to continue from")
     before = read(report) if resume and report and report.exists() else {}
     found = {name: before.get(name) or Outcomes(name) for name in targets or TARGETS}
     goals = {name: max(1, inputs // TARGETS[name].cost) for name in found}

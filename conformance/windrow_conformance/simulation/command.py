@@ -19,13 +19,13 @@ EVERY = 15
 @click.option("--seeds", default=2000, show_default=True, type=click.IntRange(1), help="How many schedules.")
 @click.option("--first", default=0, show_default=True, type=click.IntRange(0), help="The first seed.")
 @click.option("--processes", default=1, show_default=True, type=click.IntRange(1))
-@click.option("--seconds", type=float, help="Stop after so many seconds.")
+@click.option("--seconds", type=float, help="Stop after this many seconds.")
 @click.option(
-    "--compiled", is_flag=True, help="Run the operator compiled. The first minutes are spent on that."
+    "--compiled", is_flag=True, help="Run the operator compiled. Compiling takes the first minutes."
 )
 @click.option("--replay", help="One schedule, as a failure prints it: SEED or SEED:EVENTS:ATOMS.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the counts (.csv).")
-@click.option("--resume", is_flag=True, help="Go on after the schedules that the report has counted.")
+@click.option("--resume", is_flag=True, help="Continue after the schedules that the report has counted.")
 def simulate(
     seeds: int,
     first: int,
@@ -36,9 +36,9 @@ def simulate(
     report: Path | None,
     resume: bool,
 ) -> None:
-    """Process streams while everything goes wrong that a seed decides.
+    """Process streams while stores fail and processes crash.
 
-    Exits with 1 if the output differs from that of an uninterrupted run. Prints the command that shows it again.
+    Exits with 1 if the output differs from that of an uninterrupted run. Prints the command that reproduces it.
     """
     from windrow_conformance.simulation import campaign
 
@@ -49,7 +49,7 @@ def simulate(
         click.echo(lived.failure or "the output is that of an uninterrupted run")
         sys.exit(1 if lived.failure else 0)
     if resume and report is None:
-        raise click.BadParameter("--resume needs the --report to go on from")
+        raise click.BadParameter("--resume needs --report: the file to continue from")
     before = campaign.CampaignReport.read(report) if resume and report and report.exists() else None
     begin = first + (0 if before is None else before.schedules)
     told = perf_counter()

@@ -94,7 +94,7 @@ class BloomFilter(Aggregate):
         """
         if isinstance(value, _TIMES):
             raise AggregateError(
-                f"a filter holds times as integers, so it cannot be asked for {value!r}; "
+                f"a filter holds times as integers, so {value!r} cannot be looked up; "
                 "give days for date32, microseconds for timestamp[us]"
             )
         if len(blob) % 8 == 3:

@@ -86,7 +86,7 @@ def flink_halves(x: str) -> tuple[str, str]:
 
 
 def spark_whole(x: str) -> WindowSql:
-    """Spark's expressions for the sum itself, an error if it does not fit 64 bits."""
+    """Spark's expressions for the sum itself, an error if it does not fit into 64 bits."""
     lo = f"({x} & 4294967295)"
     hi, total = (
         "({hi} + shiftright({lo}, 32))",

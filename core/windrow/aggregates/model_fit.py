@@ -73,7 +73,7 @@ class LevenbergMarquardt(OfRows):
         chosen = tuple(f"p{n}" for n in range(len(start))) if names is None else tuple(names)
         if len(chosen) != len(start) or len({*chosen, *QUALITY}) < len(chosen) + len(QUALITY):
             raise AggregateError(
-                f"names of LevenbergMarquardt has to be {len(start)} names that differ, none of "
+                f"names of LevenbergMarquardt has to be {len(start)} different names, none of them "
                 f"{', '.join(QUALITY)}, not {names!r}"
             )
         found = function_of("LevenbergMarquardt", "model", model)

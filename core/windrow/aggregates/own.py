@@ -258,7 +258,9 @@ def _functions(cls: type) -> dict[str, Any]:
                 f"expected {parameters}, without self"
             )
     if ("add" in functions) != ("merge" in functions):
-        raise AggregateError(f"aggregate {cls.__name__} has one of add and merge; expected both or none")
+        raise AggregateError(
+            f"aggregate {cls.__name__} defines only one of add and merge; define both or neither"
+        )
     return functions
 
 

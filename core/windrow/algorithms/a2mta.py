@@ -178,8 +178,8 @@ class A2MTA(AMTA):
             self._drop(buckets.evict(n))
         else:
             raise WindowError(
-                f"A2MTA cannot evict {n}: a policy has ended inside a bucket, so that it is not known where the window "
-                "begins; use enforce alone, or evict all"
+                f"A2MTA cannot evict {n}: a policy has ended inside a bucket, so the start of the window is not known; "
+                "use enforce only, or evict all"
             )
 
     def _begin(self, at: int, *, by_evict: bool) -> None:
@@ -224,5 +224,5 @@ class A2MTA(AMTA):
     def _refuse(self, name: str) -> None:
         if self._buckets is not None:
             raise WindowError(
-                f"{name} of A2MTA needs every update by itself, and within= makes buckets; leave within out"
+                f"{name} of A2MTA needs every single update, but within= merges them into buckets; leave within out"
             )

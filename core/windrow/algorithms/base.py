@@ -238,7 +238,7 @@ def place(monoid: Monoid, parts: Parts, i: int, partial: Partial) -> None:
     except (TypeError, ValueError, OverflowError) as cause:
         fields = ", ".join(field.name for field in monoid.fields)
         raise AggregateError(
-            f"{monoid.name}: {partial!r} is not a partial, a tuple of ({fields}); lift makes one of a value"
+            f"{monoid.name}: {partial!r} is not a partial; expected a tuple ({fields}), as lift returns it"
         ) from cause
 
 

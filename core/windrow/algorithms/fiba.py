@@ -53,7 +53,7 @@ class FiBA(Algorithm):
         self, aggregate: Aggregate | Monoid, capacity: int = 16, compiled: bool = True, mu: int = 2
     ) -> None:
         if mu < 2:
-            raise WindowError(f"FiBA needs a least arity mu of 2 or more, got {mu}")
+            raise WindowError(f"mu of FiBA has to be at least 2, not {mu}")
         self.mu = mu
         super().__init__(aggregate, capacity, compiled)
 

@@ -27,12 +27,12 @@ def check_promise(
     if within.rows is None and bucket.kind == ROWS:
         raise QueryError(
             f"aggregate {name!r}: the error of {monoid.name} over {', '.join(map(str, monoid.inputs))} "
-            "has no bound in its value; give Within(rows=…), which bounds the number of missing rows, or AtMost(leaves=…)"
+            "cannot be bounded by value; use Within(rows=…), which bounds the number of missing rows, or AtMost(leaves=…)"
         )
     if within.absolute is not None and bucket.kind == AVERAGE and not counting:
         raise QueryError(
-            f"aggregate {name!r}: a mean over a number of rows that is not known has no certain absolute error, because "
-            "later values may be of any size; give Within(relative=…), or ask for Sum and Count"
+            f"aggregate {name!r}: a mean over an unknown number of rows has no certain absolute error, because "
+            "later values may have any size; use Within(relative=…), or compute Sum and Count"
         )
 
 

@@ -57,10 +57,12 @@ class Within:
                 f"relative of Within has to be below 1, not {self.relative!r}: 0.01 is one per cent"
             )
         if self.confidence is not None and not 0.5 <= self.confidence < 1.0:
-            raise QueryError(f"confidence of Within has to be from 0.5 to below 1, not {self.confidence!r}")
+            raise QueryError(
+                f"confidence of Within has to be at least 0.5 and below 1, not {self.confidence!r}"
+            )
         if self.confidence is not None and self.relative is None:
             raise QueryError(
-                "confidence of Within goes with relative: other promises need no prediction; leave it out"
+                "confidence of Within works with relative only: other promises need no prediction; leave it out"
             )
         _check_leaves("Within", self.leaves)
 
@@ -80,7 +82,7 @@ class AtMost:
     AtMost(leaves=4096)
     >>> AtMost(leaves=0)
     Traceback (most recent call last):
-    windrow.errors.QueryError: leaves of AtMost has to be a whole number from 4, not 0
+    windrow.errors.QueryError: leaves of AtMost has to be a whole number of at least 4, not 0
     """
 
     leaves: int
@@ -118,4 +120,4 @@ def _check_leaves(kind: str, leaves: Any) -> None:
     if leaves is None and kind == "Within":
         return
     if isinstance(leaves, bool) or not isinstance(leaves, int) or leaves < 4:
-        raise QueryError(f"leaves of {kind} has to be a whole number from 4, not {leaves!r}")
+        raise QueryError(f"leaves of {kind} has to be a whole number of at least 4, not {leaves!r}")

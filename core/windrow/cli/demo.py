@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     help="The folder for data, windows and page.",
 )
 @click.option("--plugs", type=click.IntRange(6), default=60, show_default=True, help="How many smart plugs.")
-@click.option("--small", is_flag=True, help="Only a glance: bundled data of three plugs, in this process.")
+@click.option("--small", is_flag=True, help="A quick look: bundled data of three plugs, in this process.")
 @click.option(
     "--save",
     type=click.Path(file_okay=False, path_type=Path),

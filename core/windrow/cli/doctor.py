@@ -57,7 +57,7 @@ def doctor(quick: bool) -> None:
         table.add_row(SIGNS[finding.state], finding.what, escape(finding.found), escape(finding.advice))
     console.print(table)
     if any(finding.state == "bad" for finding in findings):
-        console.print("\nwindrow cannot work here until the lines marked [red]bad[/] are put right.")
+        console.print("\nwindrow cannot work here until the lines marked [red]bad[/] are fixed.")
         sys.exit(1)
     console.print("\nwindrow works on this machine; what is marked [yellow]–[/] is optional.")
 
@@ -156,7 +156,7 @@ def memory() -> Finding:
     found = f"{free / 2**30:.1f} GiB available of {total / 2**30:.1f} GiB, {os.cpu_count()} cores"
     if free < 2 * 2**30:
         return Finding(
-            "memory", "warning", found, "an engine and its workers want 2 GiB: close something first"
+            "memory", "warning", found, "an engine and its workers need 2 GiB: close other programs first"
         )
     return Finding("memory", "ok", found)
 
@@ -175,7 +175,7 @@ def starts(what: str, adapter: str) -> Finding:
     if ran.returncode == 0:
         return Finding(f"{what} starts", "ok", f"in {perf_counter() - began:.0f} s, with Python workers")
     lines = [line for line in (ran.stdout + ran.stderr).splitlines() if line.strip()]
-    advice = f"run python -m {adapter}.probe to see all of it; most often it is Java: look at the line above"
+    advice = f"run python -m {adapter}.probe to see the whole message; the most common cause is Java, see the line above"
     return Finding(f"{what} starts", "warning", f"no: {lines[-1] if lines else 'no message'}", advice)
 
 
@@ -218,7 +218,7 @@ def flink() -> Finding:
             "PyFlink", "warning", f"does not import: {found}", "in a clone: pip install '.[flink]'"
         )
     if found is None:
-        advice = "for Flink, in another environment than Spark's, in a clone: pip install '.[flink]'"
+        advice = "for Flink, in a separate environment, in a clone: pip install '.[flink]'"
         return Finding("PyFlink", "missing", "not installed", advice)
     if numbers(found)[:2] != (2, 3):
         return Finding(

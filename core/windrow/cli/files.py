@@ -45,7 +45,7 @@ def format_of(path: Path) -> str:
         return FORMATS[path.suffix.lower()]
     except KeyError:
         raise Refusal(
-            f"{path}: the ending says what format a file has; use one of {', '.join(FORMATS)}, or give --format"
+            f"{path}: the format of a file follows from its ending; use one of {', '.join(FORMATS)}, or give --format"
         ) from None
 
 
@@ -208,7 +208,7 @@ class Writer:
             else:
                 path = None if self.target == STANDARD else self.path
                 if path is not None and not path.parent.is_dir():
-                    raise FileNotFoundError(f"there is no folder {path.parent}; make it first")
+                    raise FileNotFoundError(f"there is no folder {path.parent}; create it first")
                 self._sink = _Sink(path, self.form, self.schema)
         except (pa.ArrowException, OSError) as error:
             raise self._refusal(error) from error

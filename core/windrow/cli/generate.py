@@ -52,7 +52,7 @@ def generate(name: str, rows: int, seed: int, target: str, form: str | None, **o
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
         if option not in inspect.signature(GENERATORS[name]).parameters:
-            raise click.UsageError(f"--{option} does not go with {name}")
+            raise click.UsageError(f"--{option} is not an option of {name}")
     began = perf_counter()
     with refusals():
         made = GENERATORS[name](rows=rows, seed=seed, **given)

@@ -49,10 +49,10 @@ class Job:
             parse_bytes(self.memory, name="--memory")
         for name, value in (("--delay", self.delay), ("--until-idle", self.until_idle)):
             if value is not None and durations.parse(value, name=name) < 0:
-                raise Refusal(f"{name} cannot be negative, as {value!r} is")
+                raise Refusal(f"{name} has to be zero or longer, not {value!r}")
         Idle.of(self.idle)
         if self.until_idle is not None and not self.watch:
-            raise Refusal("--until-idle goes with --watch")
+            raise Refusal("--until-idle needs --watch")
         if self.watch and not Path(self.source).is_dir():
             raise Refusal(f"--watch needs a folder as --input, not {self.source}")
         if self.source != STANDARD and not Path(self.source).exists():

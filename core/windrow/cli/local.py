@@ -69,6 +69,6 @@ def _in_order(bound: BoundQuery) -> bool:
 def _check_waiting(held: int, memory: int) -> None:
     if held > memory:
         raise Refusal(
-            f"this query needs rows in their order, so they wait until the input ends, and they take more than the "
-            f"{format_bytes(memory)} that --memory allows; give --delay, so that rows do not wait longer, or raise it"
+            f"this query needs rows in order of time, so they wait until the input ends, and they take more than the "
+            f"{format_bytes(memory)} that --memory allows; give --delay, so that rows wait no longer than that, or raise --memory"
         )

@@ -37,13 +37,9 @@ ORDER = click.option(
     show_default=True,
     help="How updates are ordered.",
 )
-BY = click.option("--by", required=True, help="Who does this. Whoever can run the command is believed.")
-AS = click.option(
-    "--by", default=None, help="Who asks; without it, whoever runs the space, who may read everything."
-)
-AT = click.option(
-    "--at", default=None, help="From when on, such as 2026-01-01T00:00Z; now, if it is not given."
-)
+BY = click.option("--by", required=True, help="Who makes the change. The name is not verified.")
+AS = click.option("--by", default=None, help="The user who reads. Without it, everything may be read.")
+AT = click.option("--at", default=None, help="When it takes effect, such as 2026-01-01T00:00Z. Default: now.")
 
 
 def _stored(command: Command) -> Command:
@@ -52,7 +48,7 @@ def _stored(command: Command) -> Command:
 
 @click.group()
 def pipeline() -> None:
-    """Put streams on top of each other's streams, and run them.
+    """Define streams on top of other streams, and run them.
 
     Streams are documents, TOML with [[stream]] or JSON. A store belongs to one process at a time.
     """
@@ -135,17 +131,17 @@ def latest(stream: str, store: str, space: str, order: str, by: str | None, prov
 @click.argument("stream")
 @_stored
 @AS
-@click.option("--since", default=None, help="From this time on.")
-@click.option("--until", default=None, help="Before this time.")
+@click.option("--since", default=None, help="Only updates at or after this time.")
+@click.option("--until", default=None, help="Only updates before this time.")
 @click.option("--where", default=None, help="A condition over channels.")
 @click.option(
     "--box",
     type=(str, str, float, float, float, float),
     default=None,
     metavar="LATITUDE LONGITUDE SOUTH WEST NORTH EAST",
-    help="Inside a box: two channels and four bounds.",
+    help="Only updates inside a box: two channels and four bounds.",
 )
-@click.option("--last", type=int, default=None, help="The last so many.")
+@click.option("--last", type=int, default=None, help="Only the last N updates.")
 def history(stream: str, store: str, space: str, order: str, **options: Any) -> None:
     """Print the updates of a STREAM that are kept, as JSON lines."""
     options["since"], options["until"] = _time(options["since"]), _time(options["until"])

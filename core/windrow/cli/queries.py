@@ -51,7 +51,7 @@ def read_query(path: Path, allow: Allow = ()) -> Query:
     try:
         document = parse(path.read_text(encoding="utf-8"))
     except RecursionError as error:
-        raise Refusal(f"{path} is nested too deep for a query") from error
+        raise Refusal(f"{path} is nested too deeply for a query") from error
     except ValueError as error:  # both parsers' errors, and text that is not UTF-8
         raise Refusal(f"{path} is not valid {path.suffix[1:].upper()}: {error}") from error
     if not isinstance(document, dict):
@@ -90,7 +90,7 @@ def aggregate_form(name: str, text: str, allow: Allow = ()) -> dict[str, Any]:
     places = _parameters(name, kind, allow) if given else []
     if len(given) > len(places) and places:
         raise QueryError(
-            f"aggregate {name!r}: {kind} takes {', '.join(places)}, which {text!r} has too many of"
+            f"aggregate {name!r}: {kind} takes {', '.join(places)}, and {text!r} has too many arguments"
         )
     return {"kind": kind, **dict(zip(places, given, strict=False)), **named}
 

@@ -67,7 +67,7 @@ WINDOWS = 10_000_000_000
 )
 @click.option(
     "--memory",
-    help="The most memory for rows that are held or read at once, such as 4GB. Default: half of the free memory.",
+    help="The memory for rows that are held or read at once, such as 4GB. Default: half of the free memory.",
 )
 @click.option(
     "--workers",
@@ -107,9 +107,9 @@ def run(query_file: Path, engine: str, explained: bool, allow: tuple[str, ...], 
         if needed is not None and importlib.util.find_spec(needed) is None:
             raise Refusal(f"--engine {engine} needs {needed}: in a clone, pip install '.[{engine}]'")
         if job.workers > 1 and engine != "local":
-            raise Refusal(f"--workers goes with --engine local; {engine} has its own")
+            raise Refusal(f"--workers needs --engine local; {engine} has its own workers")
         if job.idle is not None and engine != "local":
-            raise Refusal(f"--idle goes with --engine local, not with {engine}")
+            raise Refusal(f"--idle needs --engine local; it does not work with {engine}")
         if explained:
             _explain(job)
         began, compiled = perf_counter(), compile_seconds()
@@ -130,7 +130,7 @@ def _report(job: Job, done: Done, seconds: float, compiled: float) -> None:
     if isinstance(done.output, Ends):
         done.output.show(Console(highlight=False, stderr=late_target == "-"))
     where = "" if target in (None, "-") else f" in {target}"
-    late = f", {done.late_rows:,} too late" if done.late_rows else ""
+    late = f", {done.late_rows:,} late" if done.late_rows else ""
     late += f" in {late_target}" if late and late_target not in (None, "-") else ""
     rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0 else ""
     rate += f" after {compiled:.0f} s of compiling" if rate and compiled >= 1 else ""

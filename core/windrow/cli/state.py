@@ -31,7 +31,9 @@ FACTS = {"late_rows": "late rows", "order": "order", "source": "position of the 
 MANY = 20
 """Pages that are listed by name."""
 
-PREFIX = click.option("--prefix", default="windrow", show_default=True, help="Of the pages in Redis.")
+PREFIX = click.option(
+    "--prefix", default="windrow", show_default=True, help="The prefix of the pages in Redis."
+)
 STORE = click.argument("store", metavar="STORE")
 
 
@@ -49,7 +51,7 @@ def state() -> None:
 def check(store: str, prefix: str) -> None:
     """Read every page and check it. Exits with 1 if one is damaged.
 
-    Nothing is changed, and the job may go on meanwhile with Redis; pages that it writes during the check may then be reported.
+    Nothing is changed. With Redis, the job may keep running; pages that it writes meanwhile may then be reported.
     """
     with refusals(), opened(store, prefix, read_only=True) as pages:
         found = _scrubbed(pages)
@@ -59,7 +61,7 @@ def check(store: str, prefix: str) -> None:
     if found.damaged:
         click.echo(f"{len(found.damaged)} of {pages_read} pages are damaged: restore the store from a backup")
         sys.exit(1)
-    click.echo(f"{pages_read} pages of {_what(found)} are whole")
+    click.echo(f"{pages_read} pages of {_what(found)} are intact")
 
 
 @state.command()
@@ -70,7 +72,7 @@ def show(store: str, prefix: str) -> None:
     with refusals(), opened(store, prefix, read_only=True) as pages:
         found = _scrubbed(pages)
         if found.header is None:
-            raise Refusal(f"the header is damaged: {found.damaged.get('header', 'it is not there')}")
+            raise Refusal(f"the header is damaged: {found.damaged.get('header', 'it is missing')}")
     for name, value in _facts(found):
         click.echo(f"{name:<24}{value}")
 
@@ -79,9 +81,9 @@ def show(store: str, prefix: str) -> None:
 @STORE
 @PREFIX
 def compact(store: str, prefix: str) -> None:
-    """Delete pages that nothing needs, and give the room back.
+    """Delete pages that are no longer needed, and free their space.
 
-    The store must be whole, and no job may use it.
+    The store has to be intact, and no job may use it meanwhile.
     """
     with refusals(), opened(store, prefix, read_only=False) as pages:
         found = _scrubbed(pages)

@@ -39,7 +39,7 @@ ROWS = 1 << 14
     help="A module or package that QUERY may import, for aggregates and policies of your own; may be repeated.",
 )
 def warm(query_file: Path, source: str, form: str | None, allow: tuple[str, ...]) -> None:
-    """Compile the kernels of a query, so that the first batch of a job does not wait for it.
+    """Compile the kernels of a query, so that the first batch of a job does not wait.
 
     Runs the query over a few rows of --input and keeps no result. Compiled kernels are cached on disk: run this where
     the job will run, as the same user, or while its image is built.

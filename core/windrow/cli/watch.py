@@ -30,7 +30,7 @@ def watched(job: Job, progress: Progress, stop: Event | None = None) -> RowSourc
     files = _files(Path(job.source), job.idle_seconds, progress, stop)
     first = next(files, None)
     if first is None:
-        raise Refusal(f"no file has come to {job.source}; expected names such as rows-001.parquet")
+        raise Refusal(f"no file has appeared in {job.source}; expected names such as rows-001.parquet")
     opened = open_rows(str(first), job.form, job.memory_bytes)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -82,4 +82,4 @@ def _like(batch: pa.RecordBatch, schema: pa.Schema, path: Path) -> pa.RecordBatc
             [batch.column(field.name).cast(field.type) for field in schema], schema=schema
         )
     except (KeyError, pa.ArrowException) as error:
-        raise Refusal(f"{path} has other columns than the file before it: {error}") from error
+        raise Refusal(f"{path} has different columns from the file before it: {error}") from error

@@ -109,12 +109,12 @@ def check_time(schema: pa.Schema, name: str, unit: TimeUnit | None = None) -> pa
     if pa.types.is_timestamp(found.type):
         if unit is not None:
             raise TimeColumnError(
-                f"time column {name!r} is a {found.type}, which has its unit; leave time_unit={unit!r} out"
+                f"time column {name!r} is a {found.type}, which already has a unit; leave time_unit={unit!r} out"
             )
     elif pa.types.is_floating(found.type):
         if unit is None:
             raise TimeColumnError(
-                f"time column {name!r} is a {found.type}, whose unit would be a guess; set it with "
+                f"time column {name!r} is a {found.type}, which has no unit; set it with "
                 f"Query(time_unit=), one of {', '.join(map(repr, PER_UNIT))}, or cast it to a timestamp"
             )
     elif not pa.types.is_integer(found.type):
@@ -338,7 +338,9 @@ def _from_integers(column: Column, name: str, unit: TimeUnit | None) -> Times:
     try:
         found = microseconds(column)
     except pa.ArrowInvalid as error:
-        raise TimeColumnError(f"time column {name!r} does not fit 64 bits of microseconds: {error}") from None
+        raise TimeColumnError(
+            f"time column {name!r} does not fit into 64 bits of microseconds: {error}"
+        ) from None
     times, divided = PER_UNIT[unit or "us"]
     if times > 1:
         most = FARTHEST // times
@@ -358,7 +360,7 @@ def _from_floats(values: NDArray[np.float64], name: str, unit: TimeUnit) -> Time
     if wrong.any():
         raise TimeColumnError(
             f"time column {name!r} has {values[wrong][0]} {UNIT_NAMES[unit]}, which is not a time, or is more than 70,000 years from "
-            f"1970; drop such rows, or say another unit than time_unit={unit!r}"
+            f"1970; drop such rows, or change time_unit={unit!r}"
         )
     return found.astype(np.int64)
 

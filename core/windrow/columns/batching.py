@@ -72,8 +72,8 @@ def _in_order(table: pa.Table, names: list[str], number: int) -> pa.Table:
         f"a column {name!r}, which the batches before did not have" for name in found if name not in names
     ]
     raise ColumnError(
-        f"batch {number + 1} has {' and '.join(wrong) or 'a column twice'}; all batches of a stream have to have the "
-        f"columns of the first, in any order: {', '.join(map(repr, names))}"
+        f"batch {number + 1} has {' and '.join(wrong) or 'a column twice'}; all batches of a stream need the same "
+        f"columns as the first, in any order: {', '.join(map(repr, names))}"
     )
 
 

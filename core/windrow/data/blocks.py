@@ -30,7 +30,7 @@ def reader(
 ) -> pa.RecordBatchReader:
     """The first ``rows`` rows of the blocks (all of them with ``None``), in batches of at most ``batch_rows``."""
     if rows is not None and (not isinstance(rows, int) or rows < 0):
-        raise GeneratorError(f"rows has to be a whole number from 0, or None, not {rows!r}")
+        raise GeneratorError(f"rows has to be a whole number of at least 0, or None, not {rows!r}")
     positive("batch_rows", batch_rows)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -51,13 +51,13 @@ def reader(
 def chance(seed: int, *place: int) -> np.random.Generator:
     """A random generator for one place, such as the number of a block. The same seed and place give the same numbers."""
     if not isinstance(seed, int) or seed < 0:
-        raise GeneratorError(f"seed has to be a whole number from 0, not {seed!r}")
+        raise GeneratorError(f"seed has to be a whole number of at least 0, not {seed!r}")
     return np.random.Generator(np.random.SFC64([seed, *place]))
 
 
 def positive(name: str, value: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise GeneratorError(f"{name} has to be a whole number from 1, not {value!r}")
+        raise GeneratorError(f"{name} has to be a whole number of at least 1, not {value!r}")
     return value
 
 

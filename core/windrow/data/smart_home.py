@@ -73,7 +73,7 @@ def smart_home(
         raise GeneratorError(f"houses is {houses}, more than there are plugs ({plugs})")
     first = durations.parse(skip, name="skip") // 1_000_000
     if not 0 <= first < SECONDS:
-        raise GeneratorError(f"skip has to be a part of the month, not {skip!r}")
+        raise GeneratorError(f"skip has to be shorter than the month, not {skip!r}")
     return reader(SCHEMA, _blocks(seed, _plugs(seed, plugs, houses), first), rows, batch_rows)
 
 

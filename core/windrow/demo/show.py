@@ -71,14 +71,16 @@ def _clear(output: Path) -> None:
         if output.exists() and any(output.iterdir()):
             if not (output / OURS).is_file():
                 raise QueryError(
-                    f"{output} is not empty and not of an earlier demo; choose another with --output"
+                    f"{output} is not empty, and was not written by an earlier demo; choose another folder with --output"
                 )
             for name in ("readings", "work", *QUERIES):
                 shutil.rmtree(output / name, ignore_errors=True)
         output.mkdir(parents=True, exist_ok=True)
         (output / OURS).write_text(json.dumps({"made by": "windrow demo"}) + "\n", encoding="utf-8")
     except OSError as error:
-        raise QueryError(f"{output} cannot be written: {error}; choose another with --output") from error
+        raise QueryError(
+            f"{output} cannot be written: {error}; choose another folder with --output"
+        ) from error
 
 
 def _toml(query: dict[str, object]) -> str:

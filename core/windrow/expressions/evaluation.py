@@ -99,7 +99,7 @@ def columns(term: Term, data: Columns, length: int) -> Any:
         found = _columns(term, data)
     except pa.ArrowInvalid as error:
         raise ArithmeticOverflow(
-            f"integer overflow: a result does not fit 64 bits ({error}); multiply by 1.0 for a double"
+            f"integer overflow: a result does not fit into 64 bits ({error}); multiply by 1.0 for a double"
         ) from None
     return pa.repeat(found, length) if isinstance(found, pa.Scalar) else found
 

@@ -3,7 +3,7 @@
 
 One entry of :data:`FUNCTIONS` has everything about a function. All follow SQL: null in, null out, unless the function
 is about nulls. Where a function has no value, such as x / 0 or the square root of -1, it is null. A whole number that
-does not fit 64 bits is an error. NaN is compared as IEEE 754 has it: it is equal to nothing.
+does not fit into 64 bits is an error. NaN is compared as IEEE 754 has it: it is equal to nothing.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ class _Reader:
         is_null = is_null or (isinstance(right, ast.Name) and right.id == "null")
         if isinstance(operator, ast.Is | ast.IsNot):
             if not is_null:
-                raise self.refuse(node, "'is' only asks for null: 'x is null', 'x is not null'")
+                raise self.refuse(node, "'is' works with null only: 'x is null', 'x is not null'")
             asked = Call("is_null", (self.read(left, depth),), place)
             return asked if isinstance(operator, ast.Is) else Call("not", (asked,), place)
         if is_null:

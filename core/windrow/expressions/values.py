@@ -20,7 +20,9 @@ from windrow.expressions.signatures import DOUBLE, INTEGER
 def fits(value: int) -> int:
     if -(1 << 63) <= value < 1 << 63:
         return value
-    raise ArithmeticOverflow(f"integer overflow: {value} does not fit 64 bits; multiply by 1.0 for a double")
+    raise ArithmeticOverflow(
+        f"integer overflow: {value} does not fit into 64 bits; multiply by 1.0 for a double"
+    )
 
 
 def remainder(a: int, b: int) -> int | None:
@@ -65,7 +67,7 @@ PRECISE = Context(prec=700)
 
 def truncated(x: float) -> int:
     if not -(2.0**63) <= x < 2.0**63:
-        raise ArithmeticOverflow(f"integer({x}): the value does not fit 64 bits")
+        raise ArithmeticOverflow(f"integer({x}): the value does not fit into 64 bits")
     return int(x)
 
 

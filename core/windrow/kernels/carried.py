@@ -156,7 +156,7 @@ def take_over(packed: bytes) -> int:
 
 def _header(packed: bytes) -> tuple[dict[str, Any], bytes]:
     if not packed.startswith(MAGIC):
-        raise ForeignCode("these bytes are no compiled code of this version of windrow")
+        raise ForeignCode("these bytes are not compiled code of this version of windrow")
     begin = len(MAGIC) + 8
     end = begin + int.from_bytes(packed[len(MAGIC) : begin], "big")
     return json.loads(packed[begin:end]), packed[end:]

@@ -61,7 +61,7 @@ class ReadPage:
         self.block: bytes = image["block"]
         self.empty = numbers(image, "empty", count)
         if len(self.empty) and not -FOREVER < self.empty.min() <= self.empty.max() <= FOREVER:
-            raise CorruptSnapshot(f"{name}: a key ends out of reach")
+            raise CorruptSnapshot(f"{name}: a key ends out of range")
         windows = table.slicer.windows
         self.following = numbers(image, "following", windows * count).reshape(windows, count)
         check_following(self.following, table)
@@ -130,10 +130,10 @@ def _unpacked(blob: bytes, table: SliceTable, keys: Ints, name: str) -> Due:
     found: dict[str, Any] = {each: columns.get(each) for each in COLUMNS}
     count = 0 if key is None else len(key)
     if any(not isinstance(each, np.ndarray) or len(each) != count for each in found.values()):
-        raise CorruptSnapshot(f"{name}: its windows are not whole")
+        raise CorruptSnapshot(f"{name}: its windows are incomplete")
     which, repeat = found["which"], found["repeat"]
     if count and not (0 <= key.min() <= key.max() < len(keys) and repeat.min() >= 1):
-        raise CorruptSnapshot(f"{name}: a window is of no key")
+        raise CorruptSnapshot(f"{name}: a window belongs to no key")
     if count and not 0 <= which.min() <= which.max() < table.slicer.windows:
         raise CorruptSnapshot(f"{name}: there is no such window")
     results = {}
@@ -143,7 +143,7 @@ def _unpacked(blob: bytes, table: SliceTable, keys: Ints, name: str) -> Due:
         if isinstance(out, bytes):
             out = decode_value(out)
         if out is None or ok is None or len(out) != count or len(ok) != count:
-            raise CorruptSnapshot(f"{name}: there are not all results of {state.name!r}")
+            raise CorruptSnapshot(f"{name}: results of {state.name!r} are missing")
         room.out[:] = out
         results[state.name] = Results(room.out, np.asarray(ok, np.bool_))
     start, end = (found[each].astype(table.slices.stamp.dtype) for each in ("start", "end"))

@@ -105,7 +105,7 @@ def _checked(columns: Columns, table: SliceTable, name: str) -> KeyState:
 def _column(columns: Columns, column: str, name: str, count: int | None = None) -> Any:
     found = columns.get(column)
     if not isinstance(found, np.ndarray) or (count is not None and len(found) != count):
-        raise CorruptSnapshot(f"{name} has no column {column!r} of the length that it has to have")
+        raise CorruptSnapshot(f"{name}: column {column!r} is missing or has the wrong length")
     return found
 
 
@@ -139,7 +139,7 @@ def _checked_rows(columns: Columns, table: SliceTable, place: int, some: Ints, n
     begins, counts = (_column(columns, f"{place}.{each}", name, keys) for each in ("begins", "counts"))
     total = int(counts.sum())
     if (counts < 0).any() or (begins < 0).any() or (begins > 1 << 60).any():
-        raise CorruptSnapshot(f"{name}: rows of {state.name!r} lie out of reach")
+        raise CorruptSnapshot(f"{name}: rows of {state.name!r} are out of range")
     chosen = np.zeros(keys, np.bool_)
     chosen[some] = True
     wanted, values = np.repeat(chosen, counts), []
@@ -150,7 +150,7 @@ def _checked_rows(columns: Columns, table: SliceTable, place: int, some: Ints, n
             column = np.empty(len(cells), object)
             column[:] = cells
         if column is None or len(column) != total or column.dtype != dtype:
-            raise CorruptSnapshot(f"{name} has not all rows of {state.name!r}")
+            raise CorruptSnapshot(f"{name}: rows of {state.name!r} are missing")
         values.append(column[wanted])
     return begins[some], counts[some], values
 

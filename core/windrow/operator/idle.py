@@ -42,7 +42,7 @@ class Idle:
     600000000
     >>> wr.Idle("-1s")
     Traceback (most recent call last):
-    windrow.errors.DurationError: idle cannot be negative, as '-1s' is
+    windrow.errors.DurationError: idle has to be zero or longer, not '-1s'
     """
 
     after: Duration
@@ -54,13 +54,13 @@ class Idle:
 
     def __post_init__(self) -> None:
         if self.after != AUTO and durations.parse(self.after, name="idle") < 0:
-            raise DurationError(f"idle cannot be negative, as {self.after!r} is")
+            raise DurationError(f"idle has to be zero or longer, not {self.after!r}")
         if isinstance(self.cpu, bool) or not isinstance(self.cpu, int | float) or not 0 < self.cpu <= 1:
             raise QueryError(
-                f"cpu of idle has to be a share of the time above 0 and up to 1, not {self.cpu!r}"
+                f"cpu of idle has to be a share of the time, above 0 and at most 1, not {self.cpu!r}"
             )
         if self.after != AUTO and self.memory is not None:
-            raise QueryError("memory of idle goes with 'auto': a given duration is not changed")
+            raise QueryError("memory of idle works with 'auto' only: a given duration is not changed")
         _bytes(self.memory)
         Codec(self.codec, self.level)
         if type(self.cohort) is not int or self.cohort < 1:

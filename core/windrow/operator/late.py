@@ -26,7 +26,7 @@ class LateRows(Protocol):
 
     def accept_partials(self, partials: pa.Table, times: Ints) -> pa.Table:
         """Take ready-made partials of slices; returns windows that they correct. Called for time windows only."""
-        raise QueryError("process_partials() needs time windows: give it rows")
+        raise QueryError("process_partials() needs time windows: call process() with rows instead")
 
     def advance(self, watermark: int) -> pa.Table:
         """The windows that are final at a watermark. Called by ``Operator.advance``, after every row before it."""

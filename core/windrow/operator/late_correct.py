@@ -200,7 +200,7 @@ class CorrectInPlace(LateRows):
     def accept_partials(self, partials: pa.Table, times: Ints) -> pa.Table:
         if self.parts.order_matters:
             raise QueryError(
-                "process_partials() with late='update' needs aggregates to which order does not matter: give it rows"
+                "process_partials() with late='update' needs commutative aggregates: call process() with rows instead"
             )
         return self._accept(partials, times, self.parts.table.take_partials)
 

@@ -105,7 +105,7 @@ class Rebuild(LateRows):
     def load_shown(self, image: dict[str, Any], name: str = "") -> None:
         windows = checked_ipc(image["windows"])
         if windows.schema != self.parts.bound.output_schema:
-            raise CorruptSnapshot("windows that have come out do not have the columns of the query")
+            raise CorruptSnapshot("the emitted windows do not have the columns of the query")
         key = self.parts.keys.number(windows)
         self._ensure_keys()
         self.out.append(Shown(windows, key, self.made[key] + _nth(key), name))

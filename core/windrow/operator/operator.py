@@ -190,7 +190,7 @@ class Operator:
             )
         slicer = parts.table.slicer
         if not isinstance(slicer, TimeSlicer):
-            raise QueryError("process_partials() needs time windows: give it rows")
+            raise QueryError("process_partials() needs time windows: call process() with rows instead")
         table, times = read_rows(data, self.query.time)
         late = times < slicer.slice_start(self._reached())
         self.late_rows += int(late.sum())
@@ -207,7 +207,7 @@ class Operator:
         parts = self._parts
         if parts is None:
             raise QueryError(
-                "advance() before the first process(): give the operator the schema of the data, Operator(query, schema)"
+                "advance() was called before the first process(): create the operator with Operator(query, schema)"
             )
         time = watermark if type(watermark) is int else instant(watermark)
         before, self.watermark = self.watermark, max(self.watermark, min(time, FOREVER))
@@ -312,7 +312,7 @@ class Operator:
         """
         if self._parts is None:
             raise QueryError(
-                "commit() before the first row: make the operator with Operator.open(query, schema, pages)"
+                "commit() was called before the first row: create the operator with Operator.open(query, schema, pages)"
             )
         return self._parts.commit(self._header(), self._late, self._reached())
 

@@ -129,7 +129,7 @@ class Parts:
         if self.paging is not None and "cold" in image:
             blocks = checked_list(image["cold"])
             if self.table.cold is None:
-                raise CorruptSnapshot("the state has cold blocks, and keys of this query are never frozen")
+                raise CorruptSnapshot("the state has cold blocks, but keys of this query are never frozen")
             pages = self.paging.read([page_name(number) for number, _ in blocks])
             self.table.cold.load(self.table, blocks, (page for _, page in pages))
 
@@ -153,7 +153,7 @@ class Parts:
         """Write what changed since the last commit to the store; returns how many bytes that were."""
         if self.paging is None:
             raise QueryError(
-                "commit() needs a store: make the operator with Operator.open(query, schema, pages)"
+                "commit() needs a store: create the operator with Operator.open(query, schema, pages)"
             )
         number = self.paging.commits + 1
         entries, pages, gone = self.row_pages(number)

@@ -102,7 +102,7 @@ class RowStore:
         lo, hi = arrow.blank(len(keys), np.int64), arrow.blank(len(keys), np.int64)
         stored = self.begin, self.end, self.shift
         if not self._kernels.find_extents(keys, first, last, *parts, *stored, lo, hi):
-            raise CorruptSnapshot(f"a window of {name!r} reaches over rows that the state does not have")
+            raise CorruptSnapshot(f"a window of {name!r} covers rows that the state does not have")
         return lo, hi
 
     def expect(self, keys: Ints, positions: Ints) -> None:

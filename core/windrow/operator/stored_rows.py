@@ -134,7 +134,7 @@ class StoredRows:
         held = len(values[0])
         within = (firsts >= 0) & (counts >= 0) & (firsts <= 1 << 60) & (counts <= held)
         if not within.all() or int(counts.sum()) != held:
-            raise CorruptSnapshot(f"the rows of {state.name!r} are not as many as their keys have")
+            raise CorruptSnapshot(f"the number of rows of {state.name!r} does not match their keys")
         return _Piece(self.keys.load(image["keys"]), firsts, counts, values)
 
     def _needed(self, state: ExtentState, keys: Ints) -> Ints:
@@ -185,7 +185,7 @@ def _fill(state: ExtentState, pieces: list[_Piece], table: SliceTable) -> None:
         np.concatenate(columns)[order] for columns in zip(*(piece.values for piece in pieces), strict=True)
     ]
     if not state.rows.fill(keys[order], positions[order], values):
-        raise CorruptSnapshot(f"rows of {state.name!r} are missing, or there twice")
+        raise CorruptSnapshot(f"rows of {state.name!r} are missing or duplicated")
 
 
 def _positions(piece: _Piece) -> Ints:

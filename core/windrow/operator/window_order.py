@@ -86,7 +86,7 @@ class WindowOrder:
     def _read(self, held: bytes) -> tuple[int, pa.Table]:
         value = decode_value(held)
         if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], int)):
-            raise CorruptSnapshot("these bytes are no held windows")
+            raise CorruptSnapshot("these bytes are not held windows")
         windows = checked_ipc(value[1])
         if windows.schema != self.schema:
             raise CorruptSnapshot("the held windows are those of another query")

@@ -90,9 +90,11 @@ class Change:
 
     def __post_init__(self) -> None:
         if self.operation not in ("put", "drop", "grant", "revoke"):
-            raise PipelineError(f"a change is put, drop, grant or revoke, not {self.operation!r}")
+            raise PipelineError(
+                f"the operation of a change is put, drop, grant or revoke, not {self.operation!r}"
+            )
         if not isinstance(self.actor, str) or not self.actor:
-            raise PipelineError(f"{self.operation}: who does it? by= has to be a name, not {self.actor!r}")
+            raise PipelineError(f"{self.operation}: by= has to be the name of a user, not {self.actor!r}")
 
     @classmethod
     def put(cls, stream: Mapping[str, Any], *, by: str, at: Id | None = None) -> Change:

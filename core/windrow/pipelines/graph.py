@@ -173,7 +173,7 @@ class Graph:
                 f"history of {stream.name!r} is {stream.history}; at most {self.quotas.history} are kept here"
             )
         if stream.name not in self.streams and self.owned.get(stream.owner, 0) >= self.quotas.streams:
-            raise PipelineError(f"{stream.owner!r} has {self.quotas.streams} streams, which is the most here")
+            raise PipelineError(f"{stream.owner!r} has {self.quotas.streams} streams, the limit here")
 
     def _planned(self, stream: Composite, overlay: Mapping[str, Channels]) -> CompositePlan:
         members: dict[str, tuple[str, ...]] = {}
@@ -194,7 +194,7 @@ class Graph:
                     raise PipelineError(f"input {alias!r} of {stream.name!r}: {self._unknown(name)}")
                 if len(self.subscribers.get(name, ())) >= self.quotas.fan_out:
                     raise PipelineError(
-                        f"{name!r} has {self.quotas.fan_out} composites on it, which is the most here"
+                        f"{name!r} has {self.quotas.fan_out} composites on it, the limit here"
                     )
             members[alias] = names
         return plan(stream, members, lambda name: self._channels(name, stream, overlay), self.functions)

@@ -68,7 +68,7 @@ def id_of(row: Any) -> tuple[int, int, str]:
     """Time, number and source of an update that comes from a page."""
     ts, sequence, stream, values = row
     if not (type(ts) is type(sequence) is int and type(stream) is str and isinstance(values, dict)):
-        raise ValueError(f"{row!r} is no update")
+        raise ValueError(f"{row!r} is not an update")
     return ts, sequence, stream
 
 

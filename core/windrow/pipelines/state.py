@@ -165,7 +165,7 @@ class StreamState:
             head, tail = read_page(page, f"stream {name!r}")
             (*last, values), trigger, version, current, figures, rows, count, held, first = head
             if any(type(n) is not int for n in (version, rows, count, held, first, *figures)):
-                raise ValueError("a number is no whole number")
+                raise ValueError("a number is not a whole number")
             if not (
                 0 <= len(tail) <= count < 1 << 62 and 0 <= held <= count and first >= (count - held) // CHUNK
             ):
@@ -198,7 +198,7 @@ class StreamState:
 
 def _id(ts: Any, sequence: Any, origin: Any) -> Id:
     if not (type(ts) is type(sequence) is int and type(origin) is str):
-        raise ValueError(f"{(ts, sequence, origin)!r} is no id")
+        raise ValueError(f"{(ts, sequence, origin)!r} is not an id")
     return Id(ts, sequence, origin)
 
 

@@ -62,7 +62,7 @@ def matching(**labels: str) -> Matching:
     True
     """
     if not labels:
-        raise PipelineError("matching() needs at least one label; it would take every stream")
+        raise PipelineError("matching() needs at least one label; without one it would match every stream")
     return Matching(tuple(sorted((name, str(value)) for name, value in labels.items())))
 
 
@@ -100,8 +100,8 @@ class Source:
         object.__setattr__(self, "export", _names(self.export, f"export of {self.name!r}"))
         if self.space is not None and (not isinstance(self.space, str) or self.write or self.export):
             raise PipelineError(
-                f"{self.name!r} comes from the space {self.space!r}: nobody writes it here, and other spaces import it "
-                f"from there, so it has neither write= nor export="
+                f"{self.name!r} is imported from the space {self.space!r}, so it cannot be written here or exported again; "
+                "leave out write= and export="
             )
         for channel, kind in self.channels.items():
             if kind not in TYPES:
@@ -177,7 +177,7 @@ class Composite:
             object.__setattr__(self, "inputs", {**self.inputs, alias: found})
         if len(self.inputs) > 1 and (not self.channels or self.latest):
             raise PipelineError(
-                f"composite {self.name!r} has several inputs: say with channels what it computes from them"
+                f"composite {self.name!r} has several inputs: set channels= to what it computes from them"
             )
         if self.compose not in ("fresh", "first") or self.start not in ("now", "replay"):
             raise PipelineError(
@@ -326,7 +326,7 @@ def _checked(stream: Stream) -> None:
 def _stream_name(name: Any, role: str) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise PipelineError(
-            f"{role}: a stream is called 'owner/stream', of letters, digits and _ . -, not {name!r}"
+            f"{role}: the name of a stream is 'owner/stream', made of letters, digits and _ . -, not {name!r}"
         )
 
 

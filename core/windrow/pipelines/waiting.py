@@ -101,5 +101,5 @@ def _checked(row: Any) -> Waiting:
         return ts, sequence, origin, row[3]
     update = Imported(*row)
     if not type(update.stream) is type(update.home) is str:
-        raise ValueError(f"{row!r} is no update")
+        raise ValueError(f"{row!r} is not an update")
     return update

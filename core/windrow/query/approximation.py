@@ -43,37 +43,39 @@ def check_within(query: Query) -> None:
             continue
         if not isinstance(window, TimeWindow | CountWindow):
             raise QueryError(
-                "within goes with TimeWindow, CountWindow and PolicyWindow, not with "
+                "within works with TimeWindow, CountWindow and PolicyWindow, not with "
                 f"{type(window).__name__}; leave within out"
             )
         if isinstance(window, TimeWindow) and window.calendar is not None:
             raise QueryError(
-                "within goes with windows of fixed length; calendar days and months vary; leave within out"
+                "within needs windows of fixed length, but calendar days and months vary; leave within out"
             )
         if window.slide > window.range:
             raise QueryError("within needs windows that overlap: give a slide that is at most the range")
     if query.late == "update":
         raise QueryError(
-            "within goes with late='drop' or 'side': late='update' corrects rows that buckets have merged; "
-            "give a longer lateness, for which windows wait"
+            "within works with late='drop' or 'side' only: late='update' would correct rows that are already merged into "
+            "buckets; set a longer lateness instead, and windows wait for late rows"
         )
     if query.algorithm != "auto":
-        raise PropertyError("within merges slices itself, so it goes with algorithm='auto' alone")
+        raise PropertyError("within merges slices itself, so it works with algorithm='auto' only")
     for name in query.aggregates:
         if f"{name}_error" in (*query.by, *query.aggregates):
-            raise QueryError(f"output name '{name}_error' is taken by the error of {name!r}; choose another")
+            raise QueryError(
+                f"output name '{name}_error' is reserved for the error of {name!r}; choose another"
+            )
 
 
 def _check_policy(window: PolicyWindow) -> None:
     if window.evict is not None:
         raise QueryError(
-            "within goes with a PolicyWindow of valid alone: evict has to see the rows that would go, and a bucket that a "
-            "window begins in does not have them, so that no error would be certain; leave evict or within out"
+            "within works with a PolicyWindow that has only valid: evict needs the rows that would be evicted, and merged "
+            "buckets no longer have them; leave evict or within out"
         )
     if not window.monotone:
         raise QueryError(
-            "within goes with a monotone PolicyWindow: what is valid of whole buckets says nothing about the rows in them "
-            "otherwise; leave monotone=False or within out"
+            "within works with a monotone PolicyWindow only: otherwise the results of whole buckets say nothing about the rows "
+            "in them; leave monotone=False or within out"
         )
 
 

@@ -161,7 +161,7 @@ class BoundQuery:
             found = arrow.microseconds(column)
         except pa.ArrowInvalid as error:
             raise ColumnError(
-                f"attribute {window.attribute!r} of DeltaWindow does not fit 64 bits: {error}"
+                f"attribute {window.attribute!r} of DeltaWindow does not fit into 64 bits: {error}"
             ) from None
         if len(found) and not -FARTHEST_DELTA < found.min() <= found.max() < FARTHEST_DELTA:
             wrong = found.min() if found.min() <= -FARTHEST_DELTA else found.max()

@@ -28,7 +28,7 @@ def from_text(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
-        raise QueryError(f"a query in JSON: {error}") from None
+        raise QueryError(f"the query is not valid JSON: {error}") from None
     if not isinstance(values, dict):
         raise QueryError("a query in JSON has to be an object")
     return values
@@ -72,7 +72,7 @@ def reading(name: str) -> Iterator[None]:
     except WindrowError:
         raise
     except RecursionError:
-        raise QueryError(f"{name} is nested too deep") from None
+        raise QueryError(f"{name} is nested too deeply") from None
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         raise QueryError(f"{name} cannot be read: {error}") from error
 

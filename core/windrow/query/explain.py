@@ -19,8 +19,8 @@ from windrow.query.slicing import ENGINES, panes, time_windows, why_not_pushed_d
 from windrow.windows import CountWindow, PolicyWindow, SessionWindow, TimeWindow, Window
 
 CONTEXTS = {
-    "FCF": "a row's windows are known when it comes",
-    "FCA": "later rows decide a row's windows",
+    "FCF": "a row's windows are known when it arrives",
+    "FCA": "a row's windows depend on later rows",
 }
 """What forward context free and forward context aware mean. All windows of a query are of one kind."""
 SLICE = 40  # stamp, stop, page, and two links of four bytes each, per slice
@@ -153,7 +153,7 @@ def _algorithm(query: Query, monoids: dict[str, Monoid]) -> tuple[str, str, str]
             "fewer than 3, amortised; for a late row as many as its key has slices",
         )
     if query.algorithm != "auto":
-        return query.algorithm, "the query names it", "as its documentation says"
+        return query.algorithm, "the query names it", "see its documentation"
     order = (
         ""
         if all(m.commutative for m in monoids.values())
@@ -165,7 +165,7 @@ def _algorithm(query: Query, monoids: dict[str, Monoid]) -> tuple[str, str, str]
     if kind is PolicyWindow:
         return (
             "AMTA",
-            f"the search for the rows that go needs the nodes of a tree{order}",
+            f"the search for rows to evict uses the nodes of a tree{order}",
             "O(log n), also to evict many rows",
         )
     shared = " over slices shared by all windows" if len(query.windows) > 1 else ""
@@ -242,13 +242,13 @@ def _chunk(query: Query, monoids: dict[str, Monoid]) -> int | None:
 
 def _stored(query: Query, slices: int | None) -> str:
     if query.within is not None:
-        return "a leaf per 32 keys, which has all their slices, because their buckets are few"
+        return "one leaf per 32 keys with all of their slices, because buckets are few"
     if slices is not None and slices <= 4 * FOLD:
-        return "a leaf per 32 keys, which has all their slices, because a window has few"
+        return "one leaf per 32 keys with all of their slices, because a window has few"
     corrected = query.late == "update" and time_windows(query)
     changing = ", and the slices that a late row may change" if corrected else ""
     return (
-        f"a leaf per 32 keys with the two ends of each run{changing}; the slices between in pages of {FOLD}"
+        f"one leaf per 32 keys with their oldest and newest slices{changing}; the others in pages of {FOLD}"
     )
 
 
@@ -258,7 +258,7 @@ def _push_down(query: Query, monoids: dict[str, Monoid]) -> str:
         return f"no: {why_not_pushed_down(query, monoids) or why_not_pushed_down(query, monoids, 'spark')}"
     where = "" if len(engines) == len(ENGINES) else f" on {engines[0]}"
     length = durations.format(panes(time_windows(query)).length)
-    return f"possible{where}: slices of {length} can be made in the engine's SQL"
+    return f"possible{where}: slices of {length} can be computed in the engine's SQL"
 
 
 def _number(value: int | None) -> str:

@@ -154,20 +154,20 @@ class Query:
         roles = [(name, "key") for name in self.by] + [(name, "aggregate") for name in self.aggregates]
         for name, role in roles:
             if name in RESERVED:
-                raise QueryError(f"output name {name!r} ({role}) is taken by windrow; choose another")
+                raise QueryError(f"output name {name!r} ({role}) is reserved by windrow; choose another")
             if name in seen:
                 raise QueryError(
                     f"duplicate output name {name!r} ({role}); every output column needs its own"
                 )
             seen.add(name)
         if self.lateness < 0:
-            raise QueryError(f"lateness cannot be negative, as {durations.format(self.lateness)!r} is")
+            raise QueryError(f"lateness has to be zero or longer, not {durations.format(self.lateness)!r}")
         if self.early is not None and self.early <= 0:
             raise QueryError(f"early has to be longer than zero, not {durations.format(self.early)!r}")
         if self.early is not None and isinstance(self.window, SlideByTuple | DeltaWindow | PolicyWindow):
             raise QueryError(
-                f"a {type(self.window).__name__} begins where the row that ends it says, so there is no result before "
-                "that; leave early out"
+                f"the start of a {type(self.window).__name__} depends on the row that ends it, so there is no early result; "
+                "leave early out"
             )
         self._check_forgetting()
         check_within(self)
@@ -194,7 +194,7 @@ class Query:
             )
         if self.late == "update" or self.early is not None:
             raise QueryError(
-                "forget_after goes with late='drop' or 'side', and without early; leave one of them out"
+                "forget_after works with late='drop' or 'side', and without early; leave one of them out"
             )
 
     @property
@@ -334,15 +334,18 @@ def _windows(window: object) -> Window | Named[Window]:
     for label, each in items:
         if not isinstance(each, TimeWindow):
             raise QueryError(
-                f"several windows have to be TimeWindows, not {each!r}; write one query for each other"
+                f"several windows in one query have to be TimeWindows, not {each!r}; "
+                "write a separate query for each of the others"
             )
         if not isinstance(label, str) or label in labels:
-            raise QueryError(f"every window needs a label of its own, as text; {label!r} is not one")
+            raise QueryError(
+                f"every window needs its own label, as text; {label!r} is not text, or is used twice"
+            )
         labels.add(label)
     if len({each.calendar for _, each in items}) > 1:
         raise QueryError(
-            "several windows of a query share their slices, so they have to be all days of one zone (with one offset), all months "
-            "of one zone, or all without a zone; write one query for each"
+            "several windows of a query share their slices, so all of them have to be in days of one zone (with one offset), in "
+            "months of one zone, or without a zone; write one query for each"
         )
     return Named(items)
 

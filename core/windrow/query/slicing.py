@@ -186,10 +186,10 @@ def push_down_option(push_down: PushDown, pushdown: PushDown | None) -> PushDown
     (True, False)
     >>> push_down_option(True, True)
     Traceback (most recent call last):
-    windrow.errors.QueryError: push_down and pushdown are one option; leave pushdown out
+    windrow.errors.QueryError: push_down and pushdown are the same option; leave pushdown out
     """
     if pushdown is not None and push_down != "auto":
-        raise QueryError("push_down and pushdown are one option; leave pushdown out")
+        raise QueryError("push_down and pushdown are the same option; leave pushdown out")
     asked = push_down if pushdown is None else pushdown
     if asked not in (True, False, "auto"):
         raise QueryError(f"push_down has to be True, False or 'auto', not {asked!r}")

@@ -38,12 +38,10 @@ def model_of(query: Query, asked: Any = "auto") -> WorkerModel:
     if asked not in ("auto", "active", "agnostic"):
         raise QueryError(f"model has to be 'auto', 'active' or 'agnostic', not {asked!r}")
     if query.late != "drop" or query.early is not None:
-        raise QueryError("workers that share windows know late='drop' and no early results; use windowed()")
+        raise QueryError("windowed_by_workers() needs late='drop' and no early results; use windowed()")
     in_time = isinstance(query.window, TimeWindow)
     if asked == "active" and not in_time:
-        raise QueryError(
-            "model='active' shares out the windows of one TimeWindow; for others leave model out"
-        )
+        raise QueryError("model='active' needs a single TimeWindow; for other windows leave model out")
     return "active" if asked == "active" or (asked == "auto" and in_time) else "agnostic"
 
 
@@ -75,10 +73,10 @@ def extents_of(query: Query, schema: pa.Schema) -> Query:
     bound = query.bind(schema)
     whole = {name for name in query.aggregates if bound.whole(name, compiled=False) is not None}
     if query.emits:
-        raise QueryError("workers compute each window once: leave out late='update' and early, or workers")
+        raise QueryError("workers= computes each window once: leave out late='update' and early, or workers")
     if not whole:
         raise QueryError(
-            "workers compute functions of whole windows, such as Apply or Median, and this query has none: leave "
+            "workers= is for functions of whole windows, such as Apply or Median, and this query has none: leave "
             "workers out"
         )
     aggregates = (

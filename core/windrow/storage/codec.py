@@ -32,7 +32,7 @@ def decompress(blob: bytes) -> bytes:
             return bytes(snappy.decompress(body))
         except Exception as cause:
             raise CorruptSnapshot(f"the stored bytes cannot be decompressed: {cause}") from cause
-    raise CorruptSnapshot(f"the stored bytes begin with {codec!r}, which is no codec of windrow")
+    raise CorruptSnapshot(f"the stored bytes begin with {codec!r}, which is not a codec of windrow")
 
 
 def _check_length(body: bytes) -> None:

@@ -80,7 +80,7 @@ def pack(columns: Mapping[str, Array | bytes], codec: Codec, *, compiled: bool =
 def unpack(block: bytes, name: str, *, compiled: bool = True) -> dict[str, Any]:
     """The columns of a block. Bytes that :func:`pack` did not write so are refused; ``name`` is used in errors."""
     if len(block) < _HEAD.size or not block.startswith(MAGIC):
-        raise CorruptSnapshot(f"{name} is no cold block: it does not begin with {MAGIC!r}")
+        raise CorruptSnapshot(f"{name} is not a cold block: it does not begin with {MAGIC!r}")
     _, version, number, checksum, head, raw = _HEAD.unpack_from(block)
     if version > VERSION:
         raise FormatTooNew(
@@ -187,7 +187,7 @@ def _as_typed(values: Any, dtype: str, place: int) -> Any:
 def _checked_directory(directory: Any, raw: int, name: str) -> list[tuple[Any, ...]]:
     """The directory, if columns of its sizes are what the block says it holds, and can be written to arrays."""
     if not isinstance(directory, list) or raw > LARGEST:
-        raise CorruptSnapshot(f"{name} says that it holds {raw:,} bytes, more than a cold block can")
+        raise CorruptSnapshot(f"{name} declares {raw:,} bytes, more than a cold block can")
     total = 0
     for entry in directory:
         if type(entry) is not tuple or [type(each) for each in entry] != [str, str, *[int] * 6]:
@@ -201,7 +201,7 @@ def _checked_directory(directory: Any, raw: int, name: str) -> list[tuple[Any, .
             raise CorruptSnapshot(f"{name}: column {column!r} cannot take {first} byte(s)")
         total += _size(count, width, first, kind)
     if total != raw:
-        raise CorruptSnapshot(f"{name} says that it holds {raw:,} bytes, but its columns take {total:,}")
+        raise CorruptSnapshot(f"{name} declares {raw:,} bytes, but its columns take {total:,}")
     return directory
 
 

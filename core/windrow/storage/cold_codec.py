@@ -74,7 +74,7 @@ def decompress(number: int, body: memoryview, raw: int, name: str) -> memoryview
         raise CorruptSnapshot(f"{name} has the unknown codec {number}")
     if codecs[number] == "none":
         if len(body) != raw:
-            raise CorruptSnapshot(f"{name} has {len(body)} bytes of columns that take {raw}")
+            raise CorruptSnapshot(f"{name} has {len(body)} bytes instead of {raw}")
         return body
     try:
         found = _arrow_codec(codecs[number], None).decompress(pa.py_buffer(body), decompressed_size=raw)
@@ -92,7 +92,7 @@ def floats_of(body: bytes, count: int, dtype: str, name: str) -> Array:
     except (RuntimeError, TypeError) as cause:
         raise CorruptSnapshot(f"{name} cannot be decompressed: {cause}") from None
     if progress.n_processed != count or not progress.finished:
-        raise CorruptSnapshot(f"{name} has not the {count} floats that it says it has")
+        raise CorruptSnapshot(f"{name} does not have the {count} floats that it declares")
     return values
 
 
@@ -107,9 +107,7 @@ def _pcodec(who: str, error: type[Exception]) -> Any:
     try:
         import pcodec
     except ImportError as cause:
-        raise error(
-            f"{who} needs the package pcodec, which is not installed: pip install windrow[pcodec]"
-        ) from cause
+        raise error(f"{who} needs the package pcodec, which is not installed: pip install pcodec") from cause
     return pcodec
 
 

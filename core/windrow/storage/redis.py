@@ -173,7 +173,7 @@ class RedisPages:
         if held.startswith(self._owner.encode()):
             return (
                 "the server has gone back to an earlier commit, as by a failover to a replica that lags; open the operator "
-                "again: it goes on from what is there"
+                "again: it continues from what is there"
             )
         return (
             "another process has opened it since, and has it now; end this one, or give each its own prefix. If there is "
@@ -205,7 +205,7 @@ class RedisPages:
             )
         except ValueError:  # its text may hold a part of the password
             raise StoreError(
-                "the address given to RedisPages is not one of Redis: write redis://127.0.0.1:6379/0 "
+                "the address given to RedisPages is not a Redis address: write redis://127.0.0.1:6379/0 "
                 "(rediss:// for TLS, unix:// for a socket; special characters of a password as %40 and so on)"
             ) from None
 
@@ -216,14 +216,16 @@ class RedisPages:
             yield
         except errors.AuthenticationError as cause:
             hint = "check the user name and password of the client"
-            raise StoreError(f"{self._place()} cannot {what}: it refuses the login; {hint}") from cause
+            raise StoreError(
+                f"{self._place()} cannot {what}: the server refuses the login; {hint}"
+            ) from cause
         except (errors.ConnectionError, errors.TimeoutError, OSError) as cause:
             reason = (
                 "did not answer in time" if isinstance(cause, errors.TimeoutError) else "cannot be reached"
             )
             raise StoreError(
                 f"{self._place()} cannot {what}: the server {reason} ({cause}); start it or check the address, "
-                "then open the operator again: it goes on from its last commit"
+                "then open the operator again: it continues from its last commit"
             ) from cause
         except errors.RedisError as cause:
             raise StoreError(f"{self._place()} cannot {what}: the server says {cause}") from cause
@@ -245,6 +247,6 @@ def _redis() -> Any:
         import redis
     except ImportError as cause:
         raise StoreError(
-            "RedisPages needs the package redis, which is not installed: pip install windrow[stores]"
+            "RedisPages needs the package redis, which is not installed: pip install redis"
         ) from cause
     return redis

@@ -115,6 +115,6 @@ def _rocksdict() -> Any:
         import rocksdict
     except ImportError as cause:
         raise StoreError(
-            "RocksDBPages needs the package rocksdict, which is not installed: pip install windrow[stores]"
+            "RocksDBPages needs the package rocksdict, which is not installed: pip install rocksdict"
         ) from cause
     return rocksdict

@@ -217,10 +217,10 @@ def _checked_head(value: bytes) -> dict[str, Any]:
     body = _opened(value[len(MAGIC) + 1 :], HEADER)
     head = decode_value(body)
     if not isinstance(head, dict) or {name: type(each) for name, each in head.items()} != _HEAD_TYPES:
-        raise CorruptSnapshot("the header of segments has not the entries that it should have")
+        raise CorruptSnapshot("the header of segments does not have the expected entries")
     blocks, newest = head["blocks"], (head["next"] - 1) // BLOCK
     if not all(type(block) is int and 0 <= block < newest for block in blocks) or head["next"] < 0:
-        raise CorruptSnapshot("the header of segments names blocks of its directory that cannot be")
+        raise CorruptSnapshot("the header of segments names blocks of its directory that cannot exist")
     _check_pages(head["pages"], "header")
     return head
 
@@ -271,7 +271,7 @@ def _check_pages(pages: Any, where: str) -> None:
     if not isinstance(pages, dict) or not all(
         type(name) is str and type(page) is bytes for name, page in pages.items()
     ):
-        raise StoreError(f"the store returned something else than pages for {where!r}: {_RESTORE}")
+        raise StoreError(f"the store returned something other than pages for {where!r}: {_RESTORE}")
 
 
 def _is_page(name: str, page: bytes) -> bool:

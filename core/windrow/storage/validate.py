@@ -155,7 +155,7 @@ def check_rows(
     except WindrowError as cause:
         raise CorruptSnapshot(f"{where}: {cause}") from None
     if not np.array_equal(found, from_bytes(image["times"], np.int64)):
-        raise CorruptSnapshot(f"{where} have other times than their column {time[0]!r} says")
+        raise CorruptSnapshot(f"{where} do not have the times of their column {time[0]!r}")
 
 
 def _listed(schema: pa.Schema) -> str:
@@ -245,12 +245,12 @@ def _check_leaf(image: dict[str, Any], name: str) -> None:
     for entry in ("tags", "made"):
         if len(image[entry]) != len(image["keys"]):
             raise CorruptSnapshot(
-                f"{where}: {entry!r} are of {len(image[entry])} keys, of {len(image['keys'])}"
+                f"{where}: {entry!r} has {len(image[entry])} entries for {len(image['keys'])} keys"
             )
         for number in image[entry]:
             check_number(number, 0, MOST, f"{where}: an entry of {entry!r}")
     if len(set(image["tags"])) < len(image["tags"]):
-        raise CorruptSnapshot(f"{where}: two keys have one tag")
+        raise CorruptSnapshot(f"{where}: two keys have the same tag")
 
 
 def _check_row_counts(image: dict[str, Any], where: str) -> pa.Table:

@@ -93,7 +93,7 @@ def check_state(
     lengths, slices, following, pointers, _ = state
     total = len(slices.stamps)
     if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= total:
-        raise CorruptSnapshot(f"a key of {total} slices in all has {lengths.min()} or {lengths.max()}")
+        raise CorruptSnapshot(f"a key has {lengths.min()} or {lengths.max()} of {total} slices")
     if int(lengths.sum()) != total:
         raise CorruptSnapshot(f"the state has {total} slices, but its keys have {int(lengths.sum())}")
     of = np.repeat(np.arange(len(lengths)), lengths)
@@ -157,7 +157,7 @@ def check_stamps(slices: SliceState, table: SliceTable) -> None:
     if len(stamps) and not isinstance(table.slicer, DeltaSlicer):
         least, most = int(stamps.min()), int(stops.max())
         if not -FOREVER < least <= most < FOREVER:
-            raise CorruptSnapshot(f"a slice lies at {least} or {most}, out of reach")
+            raise CorruptSnapshot(f"a slice lies at {least} or {most}, out of range")
     points = not isinstance(table.slicer, SessionSlicer) and not table.slicer.merges
     if points and ((stops != stamps) & (slices.pages == 0)).any():
         raise CorruptSnapshot("a slice that is not folded is longer than a point")
@@ -224,7 +224,7 @@ def check_following(following: Ints, table: SliceTable) -> None:
     """The next windows begin in reach."""
     known = following[following != UNSET]
     if len(known) and not -FOREVER < known.min() <= known.max() <= FOREVER:
-        raise CorruptSnapshot("the id of a window is out of reach")
+        raise CorruptSnapshot("the id of a window is out of range")
     slicer = table.slicer
     slides: list[int] = []
     if isinstance(slicer, FixedSlicer):
@@ -234,7 +234,7 @@ def check_following(following: Ints, table: SliceTable) -> None:
     for slide, ids in zip(slides, following, strict=False):
         known = ids[ids != UNSET]
         if len(known) and max(-int(known.min()), int(known.max())) * slide > 2 * FOREVER - 1:
-            raise CorruptSnapshot("a window begins out of reach")
+            raise CorruptSnapshot("a window begins out of range")
 
 
 def _check_pointers(pointers: Mapping[str, Ints], lengths: Ints) -> None:
@@ -263,7 +263,7 @@ def _check_left_behind(
         stamps = slices.stamps[left] - offset
         latest, earliest = stamps // slide, (stamps - length) // slide + 1
         if ((latest >= first[left]) & (latest >= earliest)).any():
-            raise CorruptSnapshot("a window has left a slice that it still has to hold")
+            raise CorruptSnapshot("a window has dropped a slice that it still needs")
 
 
 def checked_counters(image: Mapping[str, Any], table: SliceTable) -> dict[str, Any]:
@@ -314,7 +314,7 @@ def _check_held(checked: KeyState, fold: int) -> None:
     lo, back = checked.pointers["lo"][0], checked.pointers["back"][0]
     known = back != NONE
     if not (lo[known] != NONE).all() or not (lo[known] <= back[known]).all():
-        raise CorruptSnapshot("a window ends where it has not begun")
+        raise CorruptSnapshot("a window ends before it begins")
     rows = np.append(0, np.cumsum(fold ** (checked.slices.pages >> LEVEL)))
     expected = np.where(known, rows[back + 1] - rows[np.maximum(lo, 0)], 0)
     held = checked.counters.get("held", np.zeros(len(lo), dtype=np.int64))

@@ -120,7 +120,7 @@ def hypothesis() -> Any:
     try:
         import hypothesis as library
     except ImportError as cause:
-        raise AggregateError("laws are checked with Hypothesis: pip install 'windrow[laws]'") from cause
+        raise AggregateError("checking laws needs Hypothesis: pip install hypothesis") from cause
     return library
 
 

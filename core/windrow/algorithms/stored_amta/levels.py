@@ -223,8 +223,8 @@ class Levels:
     def _check(self) -> None:
         if self._broken:
             raise StoreError(
-                f"the window {self.name!r} failed in the middle of an operation: make it again with the same pages and "
-                "name, and it goes on from its last commit"
+                f"the window {self.name!r} failed in the middle of an operation: open it again with the same pages and "
+                "name, and it continues from its last commit"
             )
 
     def _page(self, level: int, block: int, newest: int) -> bytes:

@@ -153,7 +153,7 @@ def check_header(image: Any) -> None:
         check_number(number, 0, 1 << 62, "a number of the header")
     head, tail, top, _, depth = image["meta"]
     if head > tail or top > 61 or depth > top + 3:
-        raise CorruptSnapshot("the numbers in 'meta' are of no window")
+        raise CorruptSnapshot("the numbers in 'meta' are impossible")
     if image["batch"] < 4 or image["batch"] & (image["batch"] - 1) or image["batch"] > 1 << 30:
         raise CorruptSnapshot("the batch of a window has to be a power of two of at least 4")
     if len(image["splits"]) != 62 or len(image["first"]) != 62:
@@ -161,7 +161,7 @@ def check_header(image: Any) -> None:
     for level, split in enumerate(image["splits"][: top + 1]):
         newest = ((tail + 1) >> level) - 2
         if split % image["batch"] or not split <= newest + 1 <= split + 2 * image["batch"]:
-            raise CorruptSnapshot(f"level {level} of the window does not end where it is written")
+            raise CorruptSnapshot(f"level {level} of the window does not end where the header says")
     if not all(type(pair) is tuple and list(map(type, pair)) == [int, int] for pair in image["sessions"]):
         raise CorruptSnapshot("'sessions' has to be pairs of numbers")
     if not image["sessions"]:

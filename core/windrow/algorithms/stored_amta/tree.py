@@ -252,7 +252,7 @@ class StoredAMTA(Levels):
         if (image["query"], image["batch"]) != (self._described(), self.batch):
             raise FingerprintMismatch(
                 f"the window {self.name!r} in the store aggregates {image['query']} in batches of {image['batch']}, not "
-                f"{self._described()} in batches of {self.batch}; use what made it, or another name"
+                f"{self._described()} in batches of {self.batch}; use the same aggregate and batch, or another name"
             )
         self.commits = image["commits"]
         self._nodes.resume(image["sessions"])

@@ -33,7 +33,7 @@ class Skylines:
         """``goals`` has ``"min"`` where small numbers are good, and ``"max"`` where large ones are."""
         for goal in goals:
             if goal not in ("min", "max"):
-                raise AggregateError(f"a column of a skyline is to be {goal!r}; expected 'min' or 'max'")
+                raise AggregateError(f"the goal of a skyline column is {goal!r}; expected 'min' or 'max'")
         self.words = [word_dtype(dtype) for dtype in dtypes]
         self.goals = tuple(goals)
         self.kernels = specialise(skyline, {"LEAN": False}, compiled=compiled)
