@@ -91,8 +91,8 @@ class PostgresTable:
         """Apply emitted windows in one transaction; returns how many were applied.
 
         ``windows`` is what an operator, a micro-batch or a job emitted, in that order. With the number of a ``batch`` that grows,
-        as in Spark's ``foreachBatch``, a batch that was applied before is left out. ``stream`` tells several writers of a table
-        apart.
+        as in Spark's ``foreachBatch``, a batch that was applied before is left out. ``stream`` names what the numbers belong to:
+        several writers of a table, and a job with a new checkpoint, whose numbers begin again, need different names.
         """
         table = pa.table(windows)
         try:
