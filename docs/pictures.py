@@ -359,3 +359,14 @@ def city() -> str:
 
 
 PICTURES["city"] = city
+
+
+def query() -> str:
+    """The query of the page about notebooks, as windrow draws it."""
+    import windrow as wr
+
+    windows = {"short": wr.TimeWindow("10m"), "long": wr.TimeWindow("30m", "10m")}
+    return str(wr.Query(window=windows, aggregates={"n": wr.Count()}).plot(windows=4))
+
+
+PICTURES["query"] = query

@@ -20,6 +20,7 @@ from windrow.cli import main
 from windrow.columns import text
 from windrow.columns.arrow import as_table
 from windrow.errors import ColumnError, QueryError
+from windrow.kernels import compiling
 from windrow.kernels.compiling import telling
 
 ROWS = pa.table({"k": ["a", "b", "a"], "ts": [1, 7, 12], "x": [1.0, 2.0, None]})
@@ -105,22 +106,39 @@ def test_pictures_have_a_bar_for_each_window_and_a_line_for_each_cut() -> None:
         wr.Query(window=wr.SessionWindow("1s"), aggregates={"n": wr.Count()}).plot()
 
 
+def never_compiled(place: Path) -> wr.Query:
+    """A query with an aggregate that no cache knows."""
+    number = len(str(place)) + hash(str(place)) % 10_000
+    body = {
+        "lift": lambda x: (x * number,),
+        "combine": lambda a, b: (a[0] + b[0],),
+        "lower": lambda p: p[0],
+    }
+    own = wr.aggregate_type(partial={"total": "f8"}, identity=(0.0,))(type("Own", (), body))
+    return replace(QUERY, aggregates={"own": own("x")})
+
+
 def test_warm_compiles_what_a_query_needs(tmp_path: Path) -> None:
     (tmp_path / "query.json").write_text(QUERY.to_json())
     ROWS.to_pandas().to_parquet(tmp_path / "rows.parquet")
     arguments = ["warm", str(tmp_path / "query.json"), "--input", str(tmp_path / "rows.parquet")]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0 and "the query is ready" in result.output
-    with telling(told := [].append):  # an aggregate that no cache knows
-        number = len(str(tmp_path)) + hash(str(tmp_path)) % 10_000
-        body = {
-            "lift": lambda x: (x * number,),
-            "combine": lambda a, b: (a[0] + b[0],),
-            "lower": lambda p: p[0],
-        }
-        own = wr.aggregate_type(partial={"total": "f8"}, identity=(0.0,))(type("Own", (), body))
-        assert wr.aggregate(ROWS, replace(QUERY, aggregates={"own": own("x")})).num_rows
+    with telling(told := [].append):
+        assert wr.aggregate(ROWS, never_compiled(tmp_path)).num_rows
     assert told.__self__[-1] is None and any("absorb" in str(name) for name in told.__self__)
+
+
+def test_a_wait_for_the_compiler_is_announced_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "PATIENCE", -1.0)
+    monkeypatch.setattr(compiling._clock, "announced", False)
+    wr.aggregate(ROWS, never_compiled(tmp_path))
+    (said,) = (each.getMessage() for each in caplog.records if each.name == "windrow.compiling")
+    assert (
+        "compiles the kernels of a query when it first runs" in said and "the next run does not wait" in said
+    )
 
 
 def test_an_annotated_aggregate_runs() -> None:

@@ -208,10 +208,10 @@ class FingerprintMismatch(SnapshotError):
         """The error for state of another query. ``holder`` is what the user knows it as: a snapshot, a checkpoint.
 
         >>> print(FingerprintMismatch.of_query("checkpoint", "added: lo = Min(v)"))
-        the checkpoint is of another query: added: lo = Min(v). Continue with the query that wrote it, or use a new checkpoint
+        the checkpoint belongs to another query: added: lo = Min(v). Continue with the query that wrote it, or use a new checkpoint
         """
         return cls(
-            f"the {holder} is of another query: {difference}. Continue with the query that wrote it, or "
+            f"the {holder} belongs to another query: {difference}. Continue with the query that wrote it, or "
             + ("use a new checkpoint" if holder == "checkpoint" else "start with new state")
         )
 

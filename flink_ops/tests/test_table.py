@@ -95,5 +95,5 @@ def test_what_a_table_cannot_do_is_refused_when_it_is_put_together(tmp_path: Pat
         windowed_table(source, counted, push_down=True)
     with pytest.raises(errors.QueryError, match="needs time windows"):
         windowed_table(source, counted, pushdown=True)
-    with pytest.raises(errors.QueryError, match="push_down and pushdown are one option"):
+    with pytest.raises(errors.QueryError, match="push_down and pushdown are the same option"):
         windowed_table(source, counted, push_down=False, pushdown=True)

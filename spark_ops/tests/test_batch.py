@@ -290,7 +290,7 @@ def test_progress_of_a_batch(rows: DataFrame) -> None:
 def test_options_are_checked(rows: DataFrame) -> None:
     with pytest.raises(QueryError, match="has no SQL form for Spark"):
         windowed(rows, wr.Query("plug", window=MANY[0], aggregates={"m": wr.Median("load")}), push_down=True)
-    with pytest.raises(QueryError, match="push_down and pushdown are one option"):
+    with pytest.raises(QueryError, match="push_down and pushdown are the same option"):
         windowed(rows, wr.Query("plug", window=MANY[0], aggregates=EXACT), push_down=True, pushdown=True)
     with pytest.raises(QueryError, match="a DeltaWindow depends on all rows before it"):
         delta = wr.DeltaWindow("meter", 20.0, 5.0)

@@ -2,7 +2,8 @@
 """How long this process has spent compiling: what a first run waits for, and a metric of the engines.
 
 Every kernel that is compiled is logged by the logger ``windrow.compiling``: when it begins (DEBUG) and, if it took more
-than a moment, how long it took (INFO). Kernels that come from the cache on disk are not compiled.
+than a moment, how long it took (INFO). Where nobody sees that, one line announces the wait (WARNING): Python shows it
+even if logging is not set up. Kernels that come from the cache on disk are not compiled.
 
 >>> compile_seconds() >= 0.0
 True
@@ -24,6 +25,8 @@ logger = logging.getLogger("windrow.compiling")
 
 MOMENT = 0.2
 """Seconds; what takes less is not worth a line."""
+PATIENCE = 1.0
+"""Seconds of compiling after which a wait is announced."""
 
 
 class _Clock(numba.core.event.Listener):
@@ -34,6 +37,7 @@ class _Clock(numba.core.event.Listener):
         self.thread = _Nesting()
         self.told: list[Callable[[str | None], None]] = []
         self.forbidden = 0
+        self.announced = False
 
     def on_start(self, event: Any) -> None:
         if self.forbidden:
@@ -44,6 +48,19 @@ class _Clock(numba.core.event.Listener):
             logger.debug("compiling %s", name)
             for tell in self.told:
                 tell(name)
+            if self.seconds > PATIENCE and not self.told and not logger.isEnabledFor(logging.INFO):
+                self.announce(name)
+
+    def announce(self, name: str) -> None:
+        """One line for each process that waits."""
+        if not self.announced:
+            self.announced = True
+            logger.warning(
+                "windrow compiles the kernels of a query when it first runs (%.1f s so far, now %s). "
+                "They are cached on disk, so the next run does not wait",
+                self.seconds,
+                name,
+            )
 
     def forbid(self, change: int) -> None:
         self.forbidden += change

@@ -104,6 +104,6 @@ def _changed_code(old: Any, new: Any, name: str) -> Iterator[str]:
                 if old["kind"] == "policy"
                 else f"aggregate {name!r} ({old['kind']})"
             )
-            yield f"the code of {where} changed; if it can go on with old state, give it a version="
+            yield f"the code of {where} changed; if it can continue with old state, give it a version="
         for each in old.keys() & new.keys():
             yield from _changed_code(old[each], new[each], each if name in ("", "aggregates") else name)

@@ -189,8 +189,8 @@ def _whole(query: Query, schema: pa.Schema | None) -> str:
         "2, when it enters and when it leaves" if all(found.values()) else _number(_windows_per_row(query))
     )
     return (
-        f"{', '.join(found)} from rows that are kept once, in order (1 copy per row); visits per row: {visits}; "
-        "workers needed: the time that one window takes, divided by the time between two windows"
+        f"{', '.join(found)} from rows that are kept once, in order; visits per row: {visits}; "
+        "workers needed: the time to compute one window, divided by the time between two windows"
     )
 
 
