@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from windrow_spark.metrics import Measured, Metrics
     from windrow_spark.pipelines import pipelined
     from windrow_spark.progress_line import progress
+    from windrow_spark.schemas import arrow_schema
     from windrow_spark.sql import register
     from windrow_spark.streaming import split_late
 
 __all__ = [
     "Measured",
     "Metrics",
+    "arrow_schema",
     "explain",
     "inspect_state",
     "library_archive",
@@ -40,6 +42,7 @@ _MODULES = {
     "metrics": ("Measured", "Metrics"),
     "pipelines": ("pipelined",),
     "progress_line": ("progress",),
+    "schemas": ("arrow_schema",),
     "sql": ("register",),
     "streaming": ("split_late",),
 }

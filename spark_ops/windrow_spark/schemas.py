@@ -96,7 +96,12 @@ def _check_time(name: str, columns: spark_types.StructType) -> None:
 
 
 def arrow_schema(columns: spark_types.StructType, needed: Iterable[str] | None = None) -> pa.Schema:
-    """The Arrow schema of Spark columns. A type that Arrow lacks is an error only if the column is needed."""
+    """The Arrow schema of the columns of a DataFrame, as ``wr.explain`` and ``PostgresTable`` take it.
+
+    A type that Arrow lacks is an error only if the column is needed.
+
+    >>> arrow_schema(loads.schema)                                                  # doctest: +SKIP
+    """
     wanted = set(columns.names if needed is None else needed)
     return pa.schema([(field.name, _arrow_field(field, field.name in wanted)) for field in columns])
 
