@@ -365,8 +365,8 @@ def query() -> str:
     """The query of the page about notebooks, as windrow draws it."""
     import windrow as wr
 
-    windows = {"short": wr.TimeWindow("10m"), "long": wr.TimeWindow("30m", "10m")}
-    return str(wr.Query(window=windows, aggregates={"n": wr.Count()}).plot(windows=4))
+    query = wr.Query(window=wr.TimeWindow("30m", "10m"), aggregates={"n": wr.Count()})
+    return str(query.plot(windows=5))
 
 
 PICTURES["query"] = query
