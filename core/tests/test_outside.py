@@ -129,3 +129,13 @@ def test_postgres_holds_the_last_word_after_any_restart(database: str, window: A
     assert sorted(held, key=str) == sorted(
         (tuple(r[n] for n in names) for r in expected.to_pylist()), key=str
     )
+
+
+def test_batches_of_a_new_checkpoint_are_not_taken_for_repeated_ones(database: str) -> None:
+    query = wr.Query("k", window=wr.TimeWindow("10us"), aggregates={"n": wr.Count()})
+    table = PostgresTable("restarted", query, SCHEMA)
+    windows = wr.aggregate(pa.table({"k": ["a"], "ts": [1], "x": [1.5]}, SCHEMA), query)
+    with psycopg.connect(database) as connection:
+        table.create(connection)
+        applied = [table.write(connection, windows, batch=0, stream=name) for name in ("one", "one", "two")]
+    assert applied == [1, 0, 1]
