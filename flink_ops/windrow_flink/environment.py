@@ -53,15 +53,25 @@ def environment(
 ) -> StreamExecutionEnvironment:
     """A Flink environment for windrow's operators, and for any other Python function.
 
-    ``mode`` is how Flink runs Python. "thread" embeds one interpreter in each TaskManager, and rows reach it in half the
-    time; but the slots of a TaskManager take turns. "process" gives each slot a worker process of its own. "auto" is
-    "thread" for one slot in a TaskManager (a mini-cluster is one), and "process" for several; also "thread" with
-    RocksDB, which a failing worker process may crash. :func:`why_not_thread` says what prevents "thread".
-
-    ``state`` is where keyed state lives: "hashmap" (the JVM's heap) or "rocksdb" (disk, incremental checkpoints). With a
-    folder for ``checkpoints``, one is taken every ``every`` and kept after a cancellation, and a failed job restarts up
-    to ``restarts`` times. ``resume`` is a checkpoint or savepoint to go on from. ``settings`` are Flink's own settings,
-    and override the others.
+    parallelism
+        The number of slots that the job uses.
+    mode
+        How Flink runs Python. "thread" embeds one interpreter in each TaskManager, and rows reach it in half the time; but
+        the slots of a TaskManager take turns. "process" gives each slot its own worker process. "auto" is "thread" for one
+        slot in a TaskManager (a mini-cluster is one), and "process" for several; also "thread" with RocksDB, which a
+        failing worker process may crash. :func:`why_not_thread` returns what prevents "thread".
+    state
+        Where keyed state lives: "hashmap" (the JVM's heap) or "rocksdb" (disk, incremental checkpoints).
+    checkpoints
+        A folder for checkpoints. They are kept after a cancellation, and a failed job restarts from the last one.
+    every
+        The time between two checkpoints.
+    resume
+        A checkpoint or savepoint to continue from.
+    restarts
+        How often a failed job restarts, if there are checkpoints.
+    settings
+        Flink's own settings. They override the others.
 
     >>> environment(parallelism=2, mode="warp")
     Traceback (most recent call last):

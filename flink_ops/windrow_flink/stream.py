@@ -52,7 +52,7 @@ def windowed(
         The number of groups of keys, and so the largest parallelism. It may not change between a savepoint and its
         resumption.
     ttl
-        Free the state of a group that has been idle for so long. It may not change between a savepoint and its resumption.
+        Delete the state of a group that has been idle for this long. It may not change between a savepoint and its resumption.
     gather
         With ``True``, rows cross into Python in Arrow batches, as many as come within ``python.fn-execution.bundle.time``;
         with ``False``, one by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and
@@ -62,7 +62,7 @@ def windowed(
     uid
         Names the operator in savepoints. It must be different for each operator of a job.
 
-    A stream that ends is finished by its end. Rows that come too late (``late="side"``) are at :func:`late_rows`.
+    When a stream ends, its last windows are emitted. :func:`late_rows` returns the late rows of a query with ``late="side"``.
     Times come out as ``Types.SQL_TIMESTAMP()`` (in UTC), or as whole microseconds if they came in as such.
     """
     source = checked_stream(stream)
