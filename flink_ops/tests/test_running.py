@@ -111,7 +111,7 @@ def test_metrics_count_windows_late_rows_state_and_lcs_tasks(tmp_path: Path) -> 
     assert seen["late_rows_total"] == 20, seen  # of both operators
     assert seen["windows_total"] >= shown["timed"]["windows"] + shown["fpba"]["windows"], seen
     assert seen["rows_total"] > 0 and seen["state_bytes"] > 0 and seen["watermark_seconds"] >= 1, seen
-    with pytest.raises(EngineError, match="no figures from Flink"):
+    with pytest.raises(EngineError, match="cannot read the metrics of Flink"):
         JobFigures("nothing", f"http://127.0.0.1:{port}").update(meter)
     assert all(expected[name].items() <= shown[name].items() for name in results), shown
     for name in results:
