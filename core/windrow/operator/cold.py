@@ -28,7 +28,7 @@ from windrow.operator.frozen import columns_of, load_columns
 from windrow.operator.idle import Idle, IdleFigures
 from windrow.operator.plan import Due, Ints
 from windrow.operator.room import longer
-from windrow.operator.shrinking import give_back, shrink
+from windrow.operator.shrinking import SpareRoom
 from windrow.operator.silences import Silences
 from windrow.storage.cold_block import Codec, pack, unpack
 
@@ -39,8 +39,6 @@ MOST_KEYS = 1 << 12
 """How many keys share a block at most."""
 LARGE = 4
 """A block has at most so many times the slices of the smallest cohort."""
-MUCH = 1 << 16
-"""Room for fewer slices is left to the allocators."""
 
 
 class Block:
@@ -89,9 +87,9 @@ class ColdKeys:
         self.blocks: dict[int, Block] = {}
         self.next_block = self.freezes = self.thaws = 0
         self._is_melted = False
-        self._left = self._leaving = self._room = 0
-        """How much was frozen since memory was given back, how many keys left blocks since it was seen what is due, and for
-        how many slices there was room when memory was given back."""
+        self.spare = SpareRoom()
+        self._leaving = 0
+        """How many keys left blocks since it was seen what is due."""
         self.wake = self._ends = FOREVER
         """The earliest watermarks at which a window of a cold key is due, and one has no slice left."""
         self.of = np.empty(0, np.int32)
@@ -107,6 +105,7 @@ class ColdKeys:
             return
         self._grow(table.key_room)
         self.silences.hear(keys, times)
+        self.spare.updated(len(keys))
         cold = keys[self.of[keys] != NONE]
         if len(cold):
             self.thaw(table, cold)
@@ -149,8 +148,7 @@ class ColdKeys:
         if self.silences.after is None or watermark >= FOREVER:
             return
         self._grow(table.key_room)
-        if table.slot_room > max(self._room, MUCH):  # arrays have grown, and the allocators have the old ones
-            self._give_back(table)
+        self.spare.after_growth(table)
         idle = self.silences.idle_keys(table, self.of, watermark, lambda: self._size(table))
         if table.paging is not None and len(idle):
             idle = idle[~folded(table, idle)]
@@ -158,10 +156,7 @@ class ColdKeys:
         if len(idle):
             self.freezes += self.freeze(table, idle)
             self._gather(table)
-            if shrink(table) or LARGE * self._left > table.slot_room:
-                for state in table.aggregates:
-                    state.shrink(table.slices)
-                self._give_back(table)
+            self.spare.after_freezing(table)
             self._look_ahead(table, None if self._leaving else idle)
 
     # Freeze and thaw.
@@ -170,7 +165,7 @@ class ColdKeys:
         """Put hot keys into blocks, those together that fell silent together; returns how many were frozen."""
         keys = keys[np.lexsort((keys, self.silences.last[keys]))]
         total = np.cumsum(weight(table, keys))
-        self._left += int(total[-1])
+        self.spare.left(int(total[-1]))
         of = np.maximum(total // (LARGE * self.idle.cohort), np.arange(len(keys)) // MOST_KEYS)
         cuts = np.flatnonzero(of[1:] != of[:-1]) + 1
         return sum(self._freeze(table, some) for some in np.split(keys, cuts))
@@ -374,10 +369,6 @@ class ColdKeys:
             after=self.silences.after,
             why=self.silences.why,
         )
-
-    def _give_back(self, table: SliceTable) -> None:
-        self._left, self._room = 0, table.slot_room
-        give_back()
 
     def _cold_size(self) -> int:
         return sum(block.nbytes for block in list(self.blocks.values()))

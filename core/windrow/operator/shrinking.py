@@ -21,14 +21,58 @@ KEYS = 8
 """Nor are fewer slots than one for so many keys: every key is looked at."""
 
 
-def shrink(table: SliceTable) -> bool:
-    """Give up the room of slices that have left, if it is a quarter of the room there is. Slots get new numbers.
+MUCH = 1 << 16
+"""Room for fewer slices is left to the allocators."""
+PART = 4
+"""Memory is given back when the slices that were frozen are one in so many."""
 
-    So a slot moves at most a few times for each slice that leaves.
+
+class SpareRoom:
+    """Gives back the memory of slices that have left, no more often than it is worth: whatever moves is written again, and
+    memory that was given back comes again page by page."""
+
+    def __init__(self) -> None:
+        self._updates = self._left = self._room = 0
+        """Updates of keys since arrays shrank, slices frozen since memory was given back, and the room there was then."""
+
+    def updated(self, keys: int) -> None:
+        """So many keys get rows."""
+        self._updates += keys
+
+    def left(self, slices: int) -> None:
+        """So many slices were frozen."""
+        self._left += slices
+
+    def after_growth(self, table: SliceTable) -> None:
+        """Called at every watermark: if arrays have grown, the allocators may still have the old ones."""
+        if table.slot_room > max(2 * self._room, MUCH):
+            self._give_back(table)
+
+    def after_freezing(self, table: SliceTable) -> None:
+        """Called when keys have been frozen."""
+        shrunk = shrink(table, self._updates)
+        if shrunk:
+            self._updates = 0
+        if shrunk or self._left > max(table.slot_room // PART, MUCH):
+            for state in table.aggregates:
+                state.shrink(table.slices)
+            self._give_back(table)
+
+    def _give_back(self, table: SliceTable) -> None:
+        self._left, self._room = 0, table.slot_room
+        give_back()
+
+
+def shrink(table: SliceTable, updates: int) -> bool:
+    """Give up the room of slices that have left, if it is half of the room there is. Slots get new numbers.
+
+    A quarter is enough if there were more ``updates`` of keys since than slots have to move. So a burst of keys that leave
+    moves a slot once or twice, and later the room follows what is in use.
     """
     room = table.slot_room
     used = room - int(table.slices.unused[0])
-    if room <= max(LEAST, table.key_room // KEYS) or 4 * used > 3 * room:
+    enough = 3 if updates > used else 2
+    if room <= max(LEAST, table.key_room // KEYS) or 4 * used > enough * room:
         return False
     keys = np.flatnonzero(table.slices.held)
     lengths, slots = np.zeros(len(keys), np.int64), np.empty(used, np.int64)
