@@ -104,6 +104,23 @@ def test_a_count_of_rows_that_is_not_theirs_is_refused() -> None:
         restored(BY_TIME, {**image, "counters": {"held": int64s(10**9, 0)}})
 
 
+def test_a_count_of_rows_of_a_cold_key_that_is_not_theirs_is_refused() -> None:
+    pages = MemoryPages()
+    operator = wr.Operator.open(BY_TIME, SCHEMA, pages, compiled=False, idle=wr.Idle(0, cohort=1))
+    times = list(range(60))
+    rows = pa.table({"k": ["a"] * 60, "ts": times, "x": [1.0] * 60, "i": times, "d": times}).cast(SCHEMA)
+    operator.process(rows)
+    operator.advance(70)
+    operator.commit()
+    (name,) = (name for name in pages.held if name.startswith("cold."))
+    image = decode_value(decompress(pages.held[name])[HEAD:])
+    image["counters"]["held"] = int64s(44)
+    pages.held[name] = compress(sealed(image))
+    again = wr.Operator.open(BY_TIME, SCHEMA, pages, compiled=False)
+    with pytest.raises(errors.CorruptSnapshot, match="'held'"):
+        again.snapshot()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

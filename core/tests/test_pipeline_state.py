@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -18,7 +19,7 @@ from pipeline_graphs import (
     updates,
 )
 
-from windrow.errors import CorruptSnapshot, StoreError, StoreTaken
+from windrow.errors import CorruptSnapshot, PipelineError, StoreError, StoreTaken
 from windrow.pipelines import (
     Change,
     Composite,
@@ -28,6 +29,7 @@ from windrow.pipelines import (
     Space,
 )
 from windrow.pipelines.scrub import is_space, scrub_space
+from windrow.pipelines.state import read_page, write_page
 from windrow.storage.pages import MemoryPages
 
 
@@ -110,6 +112,20 @@ def test_damaged_state_is_refused() -> None:
                 for stream in again.runtime.graph.streams:
                     again.history(stream)
     assert Space("s", pages).history("o/x").num_rows == 40
+
+
+def test_text_that_cannot_be_written_again_is_refused() -> None:
+    with pytest.raises(PipelineError, match="no Unicode text"):
+        Change.drop("o/a", by="o\ud800")
+    pages = MemoryPages()
+    space = Space("s", pages)
+    space.put(*diamond(), by="o")
+    name = next(name for name in pages.held if name.startswith("g/"))
+    entry = read_page(pages.held[name], name)
+    entry["change"]["actor"] = "o\ud800"
+    pages.held[name] = write_page(json.dumps(entry))
+    with pytest.raises(CorruptSnapshot):
+        Space("s", pages)
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from windrow.operator.partials import AggregateState
 from windrow.operator.plan import Ints
 from windrow.storage.image import load_state, state_of
 from windrow.storage.validate import POINTERS
-from windrow.storage.validate_slices import KeyState, SliceState, check_stamps, check_state
+from windrow.storage.validate_slices import KeyState, SliceState, check_counters, check_stamps, check_state
 
 if TYPE_CHECKING:
     from windrow.operator.slices import SliceTable
@@ -56,6 +56,8 @@ def load_columns(columns: Columns, some: Ints, table: SliceTable, numbers: Ints,
     What follows from slices is still to be rebuilt. The columns are checked before anything changes.
     """
     state = _chosen(_checked(columns, table, name), some)
+    counters = {each: counter[..., numbers] for each, counter in table.slicer.counters.items()}
+    check_counters(state._replace(counters=counters), table)
     rows = [_checked_rows(columns, table, place, some, name) for place in range(len(table.aggregates))]
     load_state(state, table, numbers)
     for each, found in zip(table.aggregates, rows, strict=True):

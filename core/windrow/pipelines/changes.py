@@ -95,6 +95,12 @@ class Change:
             )
         if not isinstance(self.actor, str) or not self.actor:
             raise PipelineError(f"{self.operation}: by= has to be the name of a user, not {self.actor!r}")
+        try:
+            f"{self.actor}{self.document}".encode()
+        except UnicodeEncodeError as error:
+            raise PipelineError(
+                f"{self.operation}: by= or the document has characters that are no Unicode text: {error}"
+            ) from None
 
     @classmethod
     def put(cls, stream: Mapping[str, Any], *, by: str, at: Id | None = None) -> Change:

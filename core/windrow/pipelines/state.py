@@ -220,6 +220,9 @@ def read_page(page: bytes, what: str) -> Any:
     if len(page) < 8 or bytes(page[:8]) != b"%08x" % zlib.crc32(body):
         raise CorruptSnapshot(f"the page of {what} is damaged: its checksum does not match")
     try:
-        return json.loads(body)
+        found = json.loads(body)
+        if b"\\u" in body:  # an escape may stand for half a character, which could not be written again
+            encode(found).encode()
     except (ValueError, RecursionError) as cause:
         raise CorruptSnapshot(f"the page of {what} is not JSON: {cause}") from None
+    return found

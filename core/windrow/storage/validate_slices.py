@@ -110,6 +110,13 @@ def check_state(
         _check_held(state, table.fold)
 
 
+def check_counters(state: KeyState, table: SliceTable) -> None:
+    """The counters of keys agree with their slices, which were checked before the counters were known."""
+    _check_counters(state, table)
+    if isinstance(table.slicer, TimeSlideSlicer):
+        _check_held(state, table.fold)
+
+
 def checked_slices(image: Mapping[str, Any], table: SliceTable, folded: int | None = None) -> SliceState:
     """Slices, and their partials. ``folded`` is the slot of the slice that stands for them, if they are a page."""
     check_entries(image, SLICES, "slices")
