@@ -1,9 +1,9 @@
 """``python -m benchmarks.chaos spark --kills 10``: an engine is harmed in every way, and its output compared.
 
 Ways that an engine can be harmed in are named with ``--what``; without it, all are tried. Writes
-``benchmarks/results/chaos/kills-ENGINE.csv``, or ``kills-ENGINE-WHAT.csv``, and exits with 1 if a window is lost or came twice.
-With ``--resume``, the run goes on after what this file has. ``--piece`` is how often one job is harmed before its output is
-compared and another job begins, so that an interruption loses little.
+``benchmarks/results/chaos/kills-ENGINE.csv``, and exits with 1 if a window is lost or came twice. With ``--resume``, the run
+goes on after what this file has, and keeps its lines of other ways. ``--piece`` is how often one job is harmed before its
+output is compared and another job begins, so that an interruption loses little.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ def main() -> int:
     asked = parse.parse_args()
     program = import_module(f"benchmarks.chaos.{asked.engine}_kills")
     sys.path.insert(0, str(program.TESTS))
-    file = "-".join(["kills", asked.engine, *(kind.replace(" ", "-") for kind in asked.what or [])])
-    path = asked.output / f"{file}.csv"
+    path = asked.output / f"kills-{asked.engine}.csv"
     rows = {row["what_is_hit"]: row for row in (_read(path) if asked.resume and path.exists() else [])}
     deadline, piece = time.monotonic() + asked.seconds, asked.piece or asked.kills
     for kind in asked.what or program.KINDS:
