@@ -145,7 +145,7 @@ def slots(folder: Path, scale: float, results: Results) -> None:
             lambda count: Rows(count, 16, 10_000),
             4_000_000,
         ),
-        "FPBA": (run.fpba, lambda count: Rows(count, 84, 100_000), 300_000),
+        "FPBA": (run.fpba, lambda count: Rows(count, 84, 100_000), 1_000_000),
     }
     for name, (job, data, count) in ways.items():
         further = int(count * scale)
@@ -162,6 +162,7 @@ def fig8(folder: Path, scale: float, results: Results) -> None:
         rows, name = Rows(int(6_000 * scale), 84, 1000), f"1024/1, parallelism {parallelism}"
         run.fpba(rows, parallelism)
         results.note(f"FPBA, {name}", rows.count, run.fpba(rows, parallelism))
+        results.note(f"FPBA row by row, {name}", rows.count, run.fpba_row_by_row(rows, parallelism))
         results.note(f"count windows, {name}", rows.count, run.count_windows(rows, parallelism))
 
 

@@ -41,9 +41,15 @@ def pushed_down(data: Rows, asked: wr.Query) -> float:
     return inserted(tables, "SELECT k, peak FROM answer")
 
 
-def gathered(data: Rows, asked: wr.Query, parallelism: int = 1) -> float:
-    """windrow, rows of the JVM, which are gathered into batches before Python."""
-    flink, stream = from_sql(data, parallelism)
+def gathered(
+    data: Rows,
+    asked: wr.Query,
+    parallelism: int = 1,
+    mode: str = "auto",
+    settings: dict[str, str] | None = None,
+) -> float:
+    """windrow, rows of the JVM, which are gathered there."""
+    flink, stream = from_sql(data, parallelism, mode, settings)
     return ran(flink, windowed(stream, asked))
 
 
@@ -95,10 +101,10 @@ def source(data: Rows, parallelism: int = 1) -> StreamTableEnvironment:
 
 
 def from_sql(
-    data: Rows, parallelism: int, mode: str = "auto"
+    data: Rows, parallelism: int, mode: str = "auto", settings: dict[str, str] | None = None
 ) -> tuple[StreamExecutionEnvironment, DataStream]:
     """The rows of the same table as a stream, with its watermarks; no Python has touched them."""
-    flink = environment(parallelism, mode)
+    flink = environment(parallelism, mode, settings=settings)
     tables = StreamTableEnvironment.create(flink)
     tables.get_config().set_local_timezone("UTC")
     tables.execute_sql(data.sql("rows"))
@@ -174,7 +180,13 @@ def sliding_reduce(data: Rows, range_: int, slide: int) -> float:
 
 
 def fpba(data: Rows, parallelism: int) -> float:
-    """FPBA: max over 1024 rows, at every row (fig. 8 of the paper)."""
+    """FPBA: max over 1024 rows, at every row (fig. 8 of the paper), of rows that are gathered."""
+    flink, stream = from_sql(data, parallelism)
+    return ran(flink, FPBA.over(stream, COUNTED))
+
+
+def fpba_row_by_row(data: Rows, parallelism: int) -> float:
+    """The same on a keyed stream, row by row."""
     flink, stream = from_sql(data, parallelism)
     keyed = stream.key_by(key, key_type=Types.LONG())
     found = keyed.process(FPBA(COUNTED, ROW), output_type=FPBA.output_type(COUNTED, ROW))

@@ -124,6 +124,8 @@ def test_packed_rows_and_fpba_agree_with_the_definition(
     aggregates = {"peak": wr.Max("load"), "n": wr.Count(), "all": wr.Collect("work")}
     query = wr.Query(by="plug", window=wr.TimeWindow("500ms", "100ms"), aggregates=aggregates)
     single = wr.Query(window=wr.CountWindow(20, 6), aggregates=aggregates)
+    few = {name: aggregates[name] for name in ("peak", "n")}
+    numbers_only = wr.Query(by=["plug", "house"], window=wr.CountWindow(20, 1), aggregates=few)
     path = tmp_path / "rows.parquet"
     pq.write_table(data, path)
     packed, schema = read_packed(flink, path, query, rows=150)
@@ -140,9 +142,11 @@ def test_packed_rows_and_fpba_agree_with_the_definition(
             "fpba": keyed.process(FPBA(query, TYPE), output_type=FPBA.output_type(query, TYPE))
             .uid("fpba")
             .disable_chaining(),
+            "gathered": FPBA.over(stream, numbers_only, disorder=0, threads=2),
         }
     )
     assert in_order(found["file"]) == in_order(found["fpba"]) == in_order(oracle.evaluate(data, query))
+    assert in_order(found["gathered"]) == in_order(oracle.evaluate(data, numbers_only))
     assert in_order(found["ipc"]) == in_order(oracle.evaluate(data, single))
 
 

@@ -88,7 +88,6 @@ def environment(
         "rest.bind-port": "0",  # any free port
         "python.fn-execution.bundle.size": "10000",
         "python.fn-execution.bundle.time": "200",
-        "python.fn-execution.arrow.batch.size": "10000",
         "python.state.cache-size": "10000",
         "state.backend.type": state,
     }

@@ -34,6 +34,7 @@ from windrow.operator.window_batches import windows_in
 from windrow.query.query import Query
 from windrow.query.slicing import time_windows
 from windrow.windows import TimeWindow
+from windrow_flink.columns import write_columns
 from windrow_flink.counters import counter
 from windrow_flink.elements import HEAD, MET
 from windrow_flink.pages import BucketPages, PageStates, in_thread, raw_bytes
@@ -44,6 +45,8 @@ BATCH = 4096
 """How many rows of a bucket may wait in the log before the operator takes them."""
 LOG = 1 << 18
 """How many bytes of a bucket are logged before its operator writes its pages."""
+MOST = 1 << 14
+"""How many windows leave together."""
 LEVELS = ("state_bytes", "cold_keys", "freezes", "thaws")
 """Metrics that are levels. They are counters that fall, too: a gauge is a function that Flink calls in a thread of its own, and
 two threads in one embedded interpreter crash the JVM."""
@@ -365,6 +368,12 @@ def rows_out(found: pa.Table, exact: bool) -> Iterator[Row]:
     columns = [_values(found.column(name), name, exact) for name in found.column_names]
     for values in zip(*columns, strict=True):
         yield Row(*values)
+
+
+def columns_out(found: pa.Table, exact: bool) -> Iterator[bytes]:
+    """Windows in columns, some thousands at a time; the JVM makes rows of them."""
+    for begin in range(0, found.num_rows, MOST):
+        yield write_columns(found.slice(begin, MOST))
 
 
 def _values(column: pa.ChunkedArray, name: str, exact: bool) -> list[Any]:

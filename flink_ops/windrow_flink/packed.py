@@ -27,13 +27,14 @@ from windrow.durations import Duration
 from windrow.errors import ColumnError, QueryError
 from windrow.operator.idle import Idle
 from windrow.query.query import BoundQuery, Query
-from windrow_flink.batches import stream_batches
 from windrow_flink.buckets import Buckets, checked, spread
+from windrow_flink.columns import check_fingerprint, read_columns
 from windrow_flink.elements import HEAD, MET, PACKED
 from windrow_flink.function import Wiring, rows_out
+from windrow_flink.generated import gather
 from windrow_flink.inputs import check_watermarks, checked_stream, kept_columns, stream_type
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
-from windrow_flink.steps import finish, keyed_by_first, time_to_live, timed
+from windrow_flink.steps import finish, finish_rows, keyed_by_first, time_to_live, timed
 
 ROWS = 1 << 17
 """How many rows a reader puts into one batch, before it is split by bucket."""
@@ -41,14 +42,15 @@ LOG = 4 << 20
 """How many bytes of a bucket are logged before its operator writes its pages."""
 _TOLD = struct.Struct("<q")
 """The time that an element contributes to Flink's watermarks, after its head."""
+_GATHERED = struct.Struct("<iI")
+"""Before rows that the JVM has gathered: a mark that no record batch begins with, and what their columns are."""
 
 
-def pack(data: Any, query: Query, buckets: int | None = None) -> Any:
+def pack(data: Any, query: Query, buckets: int | None = None, *, uid: str = "windrow-pack") -> Any:
     """Rows as packed elements for :func:`windowed_packed`.
 
-    Of a stream of rows: a stream in which they cross into Python in Arrow batches of
-    ``python.fn-execution.arrow.batch.size`` rows, or of as many as come within ``python.fn-execution.bundle.time``. Its
-    watermarks go along.
+    Of a stream of rows: a stream in which the JVM gathers them until the next watermark, up to some thousands of
+    each bucket. Its watermarks go along. Its columns have to be numbers, booleans and texts.
 
     Of Arrow data (or anything that becomes it), for a source or a flat-map of your own with
     ``output_type=windrow_flink.PACKED``: one element for each bucket of keys that has rows. The data should be
@@ -58,8 +60,8 @@ def pack(data: Any, query: Query, buckets: int | None = None) -> Any:
     if isinstance(data, DataStream):
         schema = schema_of(stream_type(checked_stream(data)))
         query.bind(schema)
-        crossed = stream_batches(data, kept_columns(query, schema), watermarks=True)
-        return crossed.map(lambda row: row[0], output_type=BYTES)
+        flink_keys = spread(checked(buckets, query))
+        return gather(data, query, schema, kept_columns(query, schema), flink_keys, None, uid)
     return Packer(query, list(spread(checked(buckets, query))))(as_table(data))
 
 
@@ -100,10 +102,14 @@ def windowed_packed(
         )
     emit = packed_out if packed_output else rows_out
     codec = Packed(kept)
-    output, late = (BYTES, BYTES) if packed_output else (type_of(bound.output_schema), type_of(codec.schema))
-    late_tag = OutputTag(f"{uid}-late", late) if query.late == "side" else None
+    late_tag = None
+    if query.late == "side":
+        late_tag = OutputTag(f"{uid}-late", BYTES if packed_output else type_of(codec.schema))
     wiring = Wiring(query, codec, emit, late_tag, emit, ttl=time_to_live(ttl), idle=Idle.of(idle), log=LOG)
-    return finish(keyed_by_first(stream, BYTES), wiring, output, uid)
+    keyed = keyed_by_first(stream, BYTES)
+    if packed_output:
+        return finish(keyed, wiring, BYTES, uid)
+    return finish_rows(keyed, wiring, bound.output_schema, uid)
 
 
 def read_packed(
@@ -206,10 +212,18 @@ class Packed:
                 yield last, pa.Table.from_batches(together)
                 together = []
             last = met
-            body = pa.py_buffer(entry).slice(MET.size + HEAD.size + _TOLD.size)
-            together.append(pa.ipc.read_record_batch(body, self.schema))
+            together.append(self._rows(entry))
         if together:
             yield last, pa.Table.from_batches(together)
+
+    def _rows(self, entry: bytes) -> pa.RecordBatch:
+        body = pa.py_buffer(entry).slice(MET.size + HEAD.size + _TOLD.size)
+        mark, columns = _GATHERED.unpack_from(memoryview(body))
+        if mark != 1:
+            return pa.ipc.read_record_batch(body, self.schema)
+        check_fingerprint(columns, self.schema)
+        _, rows, _ = HEAD.unpack_from(entry, MET.size)
+        return read_columns(body.slice(_GATHERED.size), rows, self.schema)
 
 
 class TellTime(ProcessFunction):

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
 from pyflink.common import Duration as FlinkDuration
 from pyflink.common import Types, WatermarkStrategy
 from pyflink.common.typeinfo import TypeInformation
@@ -14,18 +17,39 @@ from windrow import durations
 from windrow.durations import Duration
 from windrow.errors import QueryError
 from windrow_flink.buckets import KEY_GROUPS
-from windrow_flink.function import WindowFunction, Wiring
+from windrow_flink.columns import kinds_of
+from windrow_flink.function import WindowFunction, Wiring, columns_out, rows_out
+from windrow_flink.generated import scatter
+from windrow_flink.rowtypes import BYTES, type_of
 
 DESCRIPTION = "windows by windrow"
 """What the plan of a job says of the window function."""
 
 
 class WindowStream(DataStream):
-    """A stream of finished windows, which knows the tag of its late rows."""
+    """A stream of finished windows, which knows the tag of its late rows, and the step that gives them out."""
 
-    def __init__(self, stream: DataStream, late_tag: OutputTag | None) -> None:
+    def __init__(
+        self, stream: DataStream, late_tag: OutputTag | None, function: DataStream | None = None
+    ) -> None:
         super().__init__(stream._j_data_stream)
         self.late_tag = late_tag
+        self._function = function
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        function = self._function
+        return (
+            super().get_side_output(output_tag) if function is None else function.get_side_output(output_tag)
+        )
+
+
+def finish_rows(keyed: KeyedStream, wiring: Wiring, schema: pa.Schema, uid: str) -> DataStream:
+    """The window function on a keyed stream, with a row for each window; where columns allow it, rows are made in the JVM."""
+    output = type_of(schema)
+    if kinds_of(schema) is None:
+        return finish(keyed, replace(wiring, emit=rows_out), output, uid)
+    found = finish(keyed, replace(wiring, emit=columns_out), BYTES, uid)
+    return WindowStream(scatter(found, schema, output, uid), wiring.late_tag, found)
 
 
 def finish(keyed: KeyedStream, wiring: Wiring, output: TypeInformation, uid: str) -> DataStream:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +16,16 @@ from windrow.durations import Duration
 from windrow.errors import QueryError
 from windrow.operator.idle import Idle
 from windrow.query.query import Query
-from windrow_flink.batches import gathers, stream_batches
 from windrow_flink.buckets import Buckets, checked, spread
 from windrow_flink.elements import PACKED
 from windrow_flink.function import LogCodec, Wiring, rows_out
+from windrow_flink.generated import gather as gather_rows
+from windrow_flink.generated import gathers
 from windrow_flink.inputs import check_watermarks, checked_stream, kept_columns, stream_type
-from windrow_flink.packed import Packed, Packer, Split
+from windrow_flink.packed import Packed
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
-from windrow_flink.steps import WindowStream, finish, has_windows, keyed_by_first, time_to_live, timed
+from windrow_flink.steps import WindowStream, finish_rows, has_windows, keyed_by_first, time_to_live, timed
 from windrow_flink.times import microseconds
 
 
@@ -54,9 +56,9 @@ def windowed(
     ttl
         Delete the state of a group that has been idle for this long. It may not change between a savepoint and its resumption.
     gather
-        With ``True``, rows cross into Python in Arrow batches, as many as come within ``python.fn-execution.bundle.time``;
-        with ``False``, one by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and
-        texts, and a batch does not wait for longer than the next watermark. A job has to resume in the same way.
+        With ``True``, the JVM gathers rows until the next watermark, and they cross into Python together; with ``False``,
+        one by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and texts, unless
+        ``python.fn-execution.bundle.size`` is 1. No window comes later than without. A job has to resume in the same way.
     idle
         How long a key has to be silent until its windows are frozen: see :class:`windrow.Idle`. It may change.
     uid
@@ -65,29 +67,61 @@ def windowed(
     When a stream ends, its last windows are emitted. :func:`late_rows` returns the late rows of a query with ``late="side"``.
     Times come out as ``Types.SQL_TIMESTAMP()`` (in UTC), or as whole microseconds if they came in as such.
     """
+    return windows_of(
+        stream, query, StreamOptions(disorder, buckets, ttl, idle, uid, schema=schema, gather=gather)
+    )
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """The arguments of :func:`windowed`."""
+
+    disorder: Duration | None
+    buckets: int | None
+    ttl: Duration | None
+    idle: Idle | Duration | None
+    uid: str
+    schema: pa.Schema | None = None
+    gather: bool | None = None
+    threads: int | None = 1
+    """How many threads each slot has for the operator's work; ``None`` is one for each core."""
+
+
+def windows_of(stream: DataStream, query: Query, options: StreamOptions) -> DataStream:
+    """As :func:`windowed`."""
+    disorder, schema, uid = options.disorder, options.schema, options.uid
     source = checked_stream(stream)
     known = schema if schema is not None else schema_of(stream_type(source))
     bound = query.bind(known)
     if disorder is None:
         check_watermarks(source)
     kept = kept_columns(query, known)
-    flink_keys = list(spread(checked(buckets, query)))
-    together = schema is None and gathers(source, kept) if gather is None else gather
+    flink_keys = list(spread(checked(options.buckets, query)))
+    together = options.gather
+    if together is None:
+        together = schema is None and gathers(source, kept)
     codec: LogCodec
-    step: ProcessFunction
     if together:
-        codec, step = Packed(kept), Split(Packer(query, flink_keys, kept), disorder is not None)
-        source = stream_batches(source, kept, watermarks=disorder is None)
+        codec = Packed(kept)
+        elements = gather_rows(source, query, known, kept, flink_keys, disorder, uid)
     else:
         codec = RowCodec(
             kept, query.time, [known.get_field_index(name) for name in kept.names], query.time_unit
         )
         of = KeyOf([known.get_field_index(name) for name in query.by], Buckets(flink_keys))
-        step = ToBucket(codec, of, disorder is not None)
-    elements = timed(source, step, PACKED, disorder, uid, alone=together)
+        elements = timed(source, ToBucket(codec, of, disorder is not None), PACKED, disorder, uid)
     late_tag = OutputTag(f"{uid}-late", type_of(codec.schema)) if query.late == "side" else None
-    wiring = Wiring(query, codec, rows_out, late_tag, rows_out, ttl=time_to_live(ttl), idle=Idle.of(idle))
-    return finish(keyed_by_first(elements, BYTES), wiring, type_of(bound.output_schema), uid)
+    wiring = Wiring(
+        query,
+        codec,
+        rows_out,
+        late_tag,
+        rows_out,
+        ttl=time_to_live(options.ttl),
+        idle=Idle.of(options.idle),
+        threads=options.threads,
+    )
+    return finish_rows(keyed_by_first(elements, BYTES), wiring, bound.output_schema, uid)
 
 
 def late_rows(result: DataStream) -> DataStream:

@@ -15,7 +15,6 @@ from pyflink.table import StreamTableEnvironment, Table
 from pyflink.table.types import to_arrow_type
 
 import windrow  # noqa: F401  # whole, before its parts: see the package
-from windrow.columns.ipc import from_ipc
 from windrow.errors import ColumnError, QueryError, TimeColumnError
 from windrow.query.query import BoundQuery, Query
 from windrow.query.slicing import (
@@ -28,15 +27,16 @@ from windrow.query.slicing import (
     time_windows,
 )
 from windrow.windows import CountWindow, DeltaWindow
-from windrow_flink.batches import all_cross, batches, quoted
 from windrow_flink.buckets import Buckets, checked, spread
+from windrow_flink.columns import kinds_of
 from windrow_flink.elements import PACKED
 from windrow_flink.function import LogCodec, Wiring, rows_out
+from windrow_flink.generated import gather
 from windrow_flink.inputs import kept_columns
-from windrow_flink.packed import Packed, Packer
+from windrow_flink.packed import Packed
 from windrow_flink.rowcodec import RowCodec
-from windrow_flink.rowtypes import BYTES, type_of
-from windrow_flink.steps import finish, keyed_by_first, own_thread, time_to_live
+from windrow_flink.rowtypes import BYTES
+from windrow_flink.steps import finish_rows, keyed_by_first, time_to_live
 from windrow_flink.stream import KeyOf
 
 MILLISECOND = 1000
@@ -60,7 +60,8 @@ def windowed_table(
     ``push_down`` says who aggregates rows into slices: ``True`` is Flink SQL, ``False`` is Python. "auto" is SQL if that
     cannot change the result: time windows, no lateness, and aggregates whose SQL form rounds no more than ours.
     :func:`pushed_down` tells what would be done, and why. ``pushdown`` is another spelling of ``push_down``. Rows for
-    Python cross in Arrow batches if all their columns are numbers, booleans and texts; otherwise one by one.
+    Python are gathered by the JVM if all their columns are numbers, booleans and texts; otherwise they cross one by one.
+    A row with the time of the watermark itself is not late, so ``WATERMARK FOR ts AS ts`` keeps rows of equal times.
     """
     asked = push_down_option(push_down, pushdown)
     environment = _environment(table)
@@ -78,20 +79,20 @@ def windowed_table(
     kept = kept_columns(query, schema)
     flink_keys = list(spread(checked(buckets, query)))
     codec: LogCodec
-    if slices is None and all_cross(kept) and not (zoned and not _is_utc(environment)):
+    if slices is None and kinds_of(kept) is not None:
         codec = Packed(kept)
-        stream = batches(environment, name, kept, query.time)
-        elements = own_thread(stream.process(FromBatch(Packer(query, flink_keys, kept)), output_type=PACKED))
+        stream = environment.to_data_stream(environment.sql_query(_columns_sql(name, kept)))
+        elements = gather(stream, query, kept, kept, flink_keys, None, uid, record_time=True)
     else:
         codec, text, shift = _row_by_row(bound, name, kept, slices)
         columns = codec.schema
         of = KeyOf([columns.get_field_index(each) for each in query.by], Buckets(flink_keys))
         step = FromTable(codec, of, columns.get_field_index(query.time), shift)
         stream = environment.to_data_stream(environment.sql_query(text))
-        elements = stream.process(step, output_type=PACKED)
+        elements = stream.process(step, output_type=PACKED).name(f"{uid}-key").uid(f"{uid}-key")
     wiring = Wiring(query, codec, rows_out, ttl=time_to_live(ttl), schema=None if slices is None else kept)
-    keyed = keyed_by_first(elements.name(f"{uid}-key").uid(f"{uid}-key"), BYTES)
-    return _as_table(environment, finish(keyed, wiring, type_of(bound.output_schema), uid), bound, zoned)
+    found = finish_rows(keyed_by_first(elements, BYTES), wiring, bound.output_schema, uid)
+    return _as_table(environment, found, bound, zoned)
 
 
 def pushed_down(table: Table, query: Query) -> str:
@@ -99,16 +100,6 @@ def pushed_down(table: Table, query: Query) -> str:
     schema, zoned = _schema(table, query)
     slices, reason = _sql_panes(query.bind(schema), table._t_env, zoned, "auto")
     return reason if slices is None else f"Flink SQL aggregates slices of {slices.length // MILLISECOND} ms"
-
-
-class FromBatch(ProcessFunction):
-    """Batches of a table's rows as elements, one for each bucket with rows."""
-
-    def __init__(self, packer: Packer) -> None:
-        self.packer = packer
-
-    def process_element(self, row: Any, context: ProcessFunction.Context) -> Iterable[Any]:
-        return self.packer(from_ipc(row[0]))
 
 
 class FromTable(ProcessFunction):
@@ -180,12 +171,19 @@ def _row_by_row(
     the time of a slice is its last millisecond there, and its first here.
     """
     if slices is None:
-        columns, shift = kept, 0
-        text = f"SELECT {', '.join(quoted(each) for each in kept.names)} FROM {quoted(view)}"
+        columns, shift, text = kept, 0, _columns_sql(view, kept)
     else:
         columns, shift = _partial_schema(bound), 1 - slices.length // MILLISECOND
         text = _slice_sql(bound, view, slices)
     return RowCodec(columns, bound.query.time, range(len(columns))), text, shift
+
+
+def _columns_sql(view: str, kept: pa.Schema) -> str:
+    return f"SELECT {', '.join(map(quoted, kept.names))} FROM {quoted(view)}"
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _sql_panes(
@@ -240,8 +238,8 @@ def _slice_sql(bound: BoundQuery, view: str, slices: Panes) -> str:
                 f"CAST({expression} AS {_SQL[field.dtype.str[1:]]}) AS {quoted(f'{name}.{field.name}')}"
             )
     columns = ", ".join([*keys, f"window_time AS {time}", *fields])
-    # A row behind the watermark is late, even if its slice is still open.
-    rows = f"SELECT * FROM {quoted(view)} WHERE CURRENT_WATERMARK({time}) IS NULL OR {time} > CURRENT_WATERMARK({time})"
+    # A row before the watermark is late, even if its slice is still open.
+    rows = f"SELECT * FROM {quoted(view)} WHERE CURRENT_WATERMARK({time}) IS NULL OR {time} >= CURRENT_WATERMARK({time})"
     inner = f"{view}_rows"
     offset = f", {_interval(slices.offset)}" if slices.offset else ""
     return (
