@@ -16,7 +16,7 @@ from windrow.aggregates.algebra import Monoid
 from windrow.algorithms.base import power_of_two
 from windrow.kernels.columns.layout import ColumnOutput, Input
 from windrow.kernels.columns.lifted import emit, join, row, row_slots
-from windrow.kernels.partials import allocate, copy, load, merge, store
+from windrow.kernels.partials import blank, copy, load, merge, store
 from windrow.kernels.specialise import specialise
 
 
@@ -24,7 +24,7 @@ def sliding(values: Any, aggregate: Any, size: int) -> Any:
     """Every window of so many values that slides by one."""
     monoid = aggregate.bind_dense()
     out = ColumnOutput(np.zeros(len(values) - size + 1), np.ones(len(values) - size + 1, dtype=np.bool_))
-    parts = tuple(allocate(monoid, power_of_two(size)) for _ in range(2))
+    parts = tuple(blank(monoid, power_of_two(size)) for _ in range(2))
     _kernel(monoid).slide_rows(*parts, Input((values,), np.ones(0, dtype=np.bool_)), size, out)
     return out.values
 

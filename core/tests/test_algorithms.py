@@ -518,7 +518,7 @@ def test_chunks_are_those_of_the_theorem() -> None:
 def test_runs_of_amta_are_its_operations(aggregate: Any) -> None:
     """A column in runs gives the bits of insert, evict and query, and leaves the window that they leave."""
     dice = np.random.default_rng(5)
-    for size, rows in ((256, 1300), (300, 1201), (1023, 2500), (320, 320)):
+    for size, rows in ((256, 1300), (300, 1201), (1023, 2500), (320, 320), (4100, 9001)):
         values = dice.random(rows) * 10.0 ** dice.integers(-8, 9, rows)
         valid = np.ones(0, dtype=np.bool_) if size != 300 else dice.random(rows) < 0.9
         masked = len(valid) > 0

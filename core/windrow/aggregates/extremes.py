@@ -124,12 +124,12 @@ def ordered_dtype(type_: pa.DataType, aggregate: Aggregate) -> np.dtype[Any]:
 
 def larger(a: Any, b: Any) -> Any:
     """The partial with the larger value; NaN beats numbers, the first of equals stays."""
-    return b if b[0] > a[0] or (b[0] != b[0] and a[0] == a[0]) else a
+    return b if b[0] > a[0] or b[0] != b[0] else a
 
 
 def smaller(a: Any, b: Any) -> Any:
     """The partial with the smaller value; NaN beats numbers, the first of equals stays."""
-    return b if b[0] < a[0] or (b[0] != b[0] and a[0] == a[0]) else a
+    return b if b[0] < a[0] or b[0] != b[0] else a
 
 
 def larger_object(a: Any, b: Any) -> Any:

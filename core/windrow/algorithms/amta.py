@@ -19,7 +19,7 @@ from windrow.algorithms.base import HEAD, TAIL, State, out_rows, specialised, ta
 from windrow.algorithms.tree import Tree
 from windrow.kernels.columns.layout import ColumnOutput, Input
 from windrow.kernels.columns.lifted import fusible, row_slots
-from windrow.kernels.partials import allocate, clear, copy, merge
+from windrow.kernels.partials import allocate, blank, clear, copy, merge
 from windrow.kernels.specialise import specialise
 
 TOP, END, DEPTH, LEAVES = 2, 3, 4, 5
@@ -78,26 +78,26 @@ class AMTA(Tree):
     def _allocate(self, capacity: int) -> State:
         meta = np.zeros(6, dtype=np.int64)
         meta[LEAVES] = capacity
-        sizes = (2 * capacity, capacity.bit_length() + 2, 1)
-        return (meta, *(allocate(self.monoid, size) for size in sizes))
+        sizes = (capacity.bit_length() + 2, 1)
+        return (meta, blank(self.monoid, 2 * capacity), *(allocate(self.monoid, size) for size in sizes))
 
     def run_over(self, rows: Input, range_: int, slide: int, out: ColumnOutput) -> None:
         from windrow.algorithms import amta_runs
 
         end = out_rows(len(out.values), range_, slide)
-        long = not self.monoid.selective and range_ >= amta_runs.SHORTEST * amta_runs.LONG
+        long = range_ >= amta_runs.SHORTEST * amta_runs.LONG
         run = amta_runs.LONG if long else amta_runs.RUN
         whole = slide == 1 and amta_runs.SHORTEST * run <= range_ <= end
         if not (whole and self.compiled and fusible(self.monoid)):
             super().run_over(rows, range_, slide, out)
             return
-        ahead, kernel = allocate(self.monoid, run), _in_runs(self.monoid, len(rows.valid) > 0, run)
+        ahead, kernel = allocate(self.monoid, 3 * run), _in_runs(self.monoid, len(rows.valid) > 0, run)
         if self.monoid.defined is None:
             out.ok[:] = True
         kernel.slide_rows(self._state, ahead, rows, range_, end, out)
 
     def _leaves(self, positions: Any) -> Any:
-        return 2 * (positions & (self.capacity - 1))
+        return positions & (self.capacity - 1)
 
     def _node(self, level: int, index: int) -> Partial:
         return take(self.monoid, self._state[1], int(at(self._state[0], level, index)))
@@ -130,7 +130,7 @@ def _in_runs(monoid: Monoid, masked: bool, run: int) -> SimpleNamespace:
 
     tree = specialised(sys.modules[__name__], monoid, True)
     names = ("evict_run", "grow_left", "compute_left_result", "compute_right_result")
-    seam = {**row_slots(monoid, masked), "RUN": run}
+    seam = {**row_slots(monoid, masked), "RUN": run, "SELECTIVE": monoid.selective}
     return specialise(amta_runs, {**seam, **{name: getattr(tree, name).compiled for name in names}})
 
 
@@ -164,10 +164,10 @@ def evict(state: Any) -> None:
         return
     meta[HEAD] = head + 1
     meta[DEPTH] -= 1
-    size = lowest_bit(head | (1 << meta[TOP]))
-    while size > 1:  # the right halves of the nodes that begin here
-        size >>= 1
-        push(meta, stack, forest, half_at(meta, head + size, size))
+    level = level_of(head, meta[TOP])
+    while level > 0:  # the right halves of the nodes that begin here
+        level -= 1
+        push(meta, stack, forest, at(meta, level, (head >> level) + 1))
 
 
 def evict_many(state: Any, n: int) -> None:
@@ -345,15 +345,14 @@ def last_of(tail: int, level: int) -> int:
 
 
 def at(meta: Any, level: int, node: Any) -> Any:
-    """The slot of a node. Nodes lie in order: leaves in even slots, and each parent between its children."""
-    return (((2 * node + 1) << level) - 1) & (2 * meta[LEAVES] - 1)
+    """The slot of a node. Every level is a ring, after that of the level below, which is twice as long."""
+    ring = meta[LEAVES] >> level
+    return 2 * (meta[LEAVES] - ring) + (node & (ring - 1))
 
 
-def lowest_bit(number: int) -> int:
-    """The largest power of two that divides a number."""
-    return number & -number
-
-
-def half_at(meta: Any, begin: int, size: int) -> int:
-    """The slot of the node that begins at a position and covers so many, a power of two."""
-    return int((2 * begin + size - 1) & (2 * meta[LEAVES] - 1))
+def level_of(begin: int, top: int) -> int:
+    """The highest level at which a node begins at a position."""
+    level = 0
+    while level < top and begin & (1 << level) == 0:
+        level += 1
+    return level

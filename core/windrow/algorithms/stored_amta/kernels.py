@@ -23,14 +23,6 @@ def at(meta: Any, level: int, node: int) -> int:
     return 2 * ring * level + (node & (ring - 1)) + (ring if node >= meta[SPLIT + level] else 0)
 
 
-def half_at(meta: Any, begin: int, size: int) -> int:
-    """The slot of the node that begins at a position and covers so many, a power of two."""
-    level = 0
-    while size >> level > 1:
-        level += 1
-    return at(meta, level, begin >> level)
-
-
 def run(state: Any, scratch: Any, columns: Any, row: int, range_: int, out: Any, stop: Any) -> int:
     """Slide a window of so many rows over a column, as far as no node has to be read or written.
 

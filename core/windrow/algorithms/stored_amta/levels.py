@@ -252,7 +252,7 @@ class Levels:
 def _specialised(monoid: Monoid, compiled: bool) -> SimpleNamespace:
     """AMTA's operations on the rings of :mod:`windrow.algorithms.stored_amta.kernels`, and the loop over rows."""
     seam = slots(monoid)
-    tree = specialise(amta, {**seam, "at": kernels.at, "half_at": kernels.half_at}, compiled=compiled)
+    tree = specialise(amta, {**seam, "at": kernels.at}, compiled=compiled)
     names = ("insert", "evict", "query")
     bound = {name: getattr(tree, name).compiled if compiled else getattr(tree, name) for name in names}
     return SimpleNamespace(**vars(tree), run=specialise(kernels, {**seam, **bound}, compiled=compiled).run)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from windrow.aggregates.algebra import Aggregate, Monoid, Partial
-from windrow.algorithms.amta import DEPTH, END, LEAVES, R1, TOP, last_of, lowest_bit
+from windrow.algorithms.amta import DEPTH, END, LEAVES, R1, TOP, last_of, level_of
 from windrow.algorithms.base import TAIL, monoid_of, place, take
 from windrow.algorithms.policy import Beginning, cover
 from windrow.algorithms.stored_amta.kernels import LEVELS, SPLIT
@@ -218,10 +218,8 @@ class StoredAMTA(Levels):
         parts = [take(self.monoid, result, R1)] if meta[END] < meta[TAIL] else []
         if meta[DEPTH] > 1:
             parts.append(take(self.monoid, stack, int(meta[DEPTH]) - 2))
-        size = lowest_bit(self.evicted | (1 << self._top))
-        while size > 1:
-            size >>= 1
-            parts.append(self._node(size.bit_length() - 1, (self.evicted + size) // size))
+        for level in range(level_of(self.evicted, self._top) - 1, -1, -1):
+            parts.append(self._node(level, (self.evicted >> level) + 1))
         return reduce(lambda newer, older: self.monoid.combine(older, newer), parts)
 
     def _run(self, operation: str, *arguments: Any) -> Any:

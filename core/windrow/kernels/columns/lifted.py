@@ -11,6 +11,7 @@ combined. To the seam of :mod:`windrow.kernels.partials` this adds, for such mon
 ``join(a, b)``                a ⊕ b, in the types of the fields
 ``emit(out, i, p)``           p's result into ``out.values[i]``; if it may be null, whether it is not into
                               ``out.ok[i]``
+``span(p, begin, end)``       the slots from begin up to but without end, counted from 0
 ============================  ===============================================================================
 
 Whatever a user's function returns becomes the field's type at once, so that compiled and interpreted code
@@ -43,6 +44,9 @@ def row_slots(monoid: Monoid, masked: bool) -> dict[str, Any]:
         "def nothing():\n    return cast(IDENTITY)",
         f"def row(rows, i):\n    return {lifted}" + (" if rows.valid[i] else nothing()" if masked else ""),
         "def join(a, b):\n    return cast(tuple_combine(a, b))",
+        "def span(p, begin, end):\n    return ("
+        + "".join(f"p[{f}][begin:end], " for f in range(len(fields)))
+        + ")",
         "def emit(out, i, p):\n    " + (_EMIT if monoid.defined is None else _EMIT_DEFINED),
     ]
     names: dict[str, Any] = {
@@ -55,7 +59,7 @@ def row_slots(monoid: Monoid, masked: bool) -> dict[str, Any]:
         **types,
     }
     exec("\n\n".join(source), names)
-    return {**slots(monoid), **{name: names[name] for name in ("nothing", "row", "join", "emit")}}
+    return {**slots(monoid), **{name: names[name] for name in ("nothing", "row", "join", "emit", "span")}}
 
 
 _EMIT = "out.values[i] = tuple_lower(p)"
@@ -68,4 +72,4 @@ def _placeholder(*_: Any) -> Any:
     )
 
 
-nothing = row = join = emit = _placeholder
+nothing = row = join = emit = span = _placeholder
