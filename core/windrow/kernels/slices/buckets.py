@@ -100,7 +100,7 @@ def merge_allowed(slices, slides, key, newest, dims, promise, rest, into, gone, 
 
 
 def merge_few(slices, slides, key, newest, dims, promise, most, into, gone, count):
-    """Merge neighbours of few rows, if there is hardly room for a slice more: then a quarter of ``most`` becomes free.
+    """Merge neighbours of few rows, if there is hardly room for a slice more: then half of ``most`` becomes free.
 
     Open slices count too, but half of ``most`` is left to the closed ones, however many are open.
     """
@@ -114,11 +114,11 @@ def merge_few(slices, slides, key, newest, dims, promise, most, into, gone, coun
     free = most - slices.held[key]
     if free > 0 and free >= most // 32:
         return count
-    left = max(most - most // 4 - 1 - (slices.held[key] - leaves), most // 2)
-    target = 4 * rows // (3 * most) + 1  # full buckets of so many rows are three quarters of ``most``
+    left = most // 2
+    target = 4 * rows // (3 * most) + 1  # the first pass makes no larger buckets than are needed
     while leaves > left and target < 4 * (rows + 1):
         b = slices.older[newest]
-        while mergeable(slices, slides, key, b, promise):
+        while leaves > left and mergeable(slices, slides, key, b, promise):
             a = slices.older[b]
             if dims[0][N][a] + dims[0][N][b] <= target:
                 join(slices, slides, key, a, b, dims, promise)
