@@ -19,23 +19,27 @@ SHARES = np.append(0.0, 10.0 ** np.arange(-9, 0.01, 0.25))
 """At which relative errors the cumulative distribution is kept."""
 
 
-def measured(values: Any, window: int, aggregate: str, within: Any, true: Any) -> dict[str, Any]:
-    """Leaves, errors and time of one promise. ``true`` are the exact results."""
+def measured(
+    values: Any, window: int, aggregate: str, within: Any, true: Any, batch: int = BATCH
+) -> dict[str, Any]:
+    """Leaves, errors and time of one promise. ``true`` are the exact results, ``batch`` are the rows of a call when windows are full."""
     query = wr.Query(window=wr.CountWindow(window, 1), aggregates={"r": AGGREGATES[aggregate]}, within=within)
-    operator, at, seconds, leaves = wr.Operator(query, SCHEMA), 0, [], []
+    operator, at, begin, since, seconds, leaves = wr.Operator(query, SCHEMA), 0, 0, 0, [], []
     untrue = exact = 0
     worst = bound = 0.0
     counts = np.zeros(len(SHARES), dtype=np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BoundWarning)
-        for begin in range(0, len(values), BATCH):
-            some = np.asarray(values[begin : begin + BATCH])
+        while begin < len(values):
+            some = np.asarray(values[begin : begin + (BATCH if begin + BATCH <= window else batch)])
             rows = pa.table({"ts": np.arange(begin, begin + len(some)), "x": some}, schema=SCHEMA)
             clock = time.process_time()
             operator.process(rows)
-            found = operator.advance(begin + BATCH)
+            found = operator.advance(begin + len(some))
             seconds.append((time.process_time() - clock) / len(some))
             leaves.append(operator.leaves)
+            since += begin < window
+            begin += len(some)
             right = true[at : at + found.num_rows]
             at += found.num_rows
             away = np.abs(found.column("r").to_numpy().astype(np.float64) - right)
@@ -46,7 +50,6 @@ def measured(values: Any, window: int, aggregate: str, within: Any, true: Any) -
             counts += np.searchsorted(share, np.maximum(SHARES, 1e-15), side="right")
             worst = max(worst, float(share[-1]) if len(share) else 0.0)
             bound = max(bound, float((error / np.abs(np.where(right == 0, 1, right))).max(initial=0.0)))
-    since = window // BATCH + 1  # from this batch on, windows are full
     full, slid = leaves[since:] or leaves[-1:], seconds[since:] or seconds[-1:]
     return {
         "windows": at,
