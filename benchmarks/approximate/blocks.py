@@ -5,7 +5,8 @@
 The operator has no B: its blocks are a thirtieth of the window. So this is a loop of its own, with the predictors of
 :mod:`windrow.approximate.prediction`: the rule as it is printed, and as it is corrected. *Printed*: a value inside the interval
 of block maxima starts a bucket, all others join the last one. *Corrected*: the interval is that of a window's maximum, and
-a value above it starts a bucket too. A bucket stays as long as one of its readings is in the window. It writes ``blocks.csv``.
+a value above it starts a bucket too. A bucket stays as long as one of its readings is in the window. It writes ``blocks.csv``, and
+the errors of all windows as distributions (Figure 5.6), ``distributions_blocks.csv``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.approximate.__main__ import DATA, RESULTS, ROWS, WINDOW
+from benchmarks.approximate.measure import SHARES
 from benchmarks.approximate.readings import exact, readings
 from benchmarks.approximate.table import Table
 from windrow.approximate.prediction import extreme_interval
@@ -29,11 +31,20 @@ BLOCKS = 30
 SIZES = (10, 100, 1000, 10_000, 100_000, 1_000_000)
 
 
+class Found(NamedTuple):
+    """Buckets made, the most at a time, right results, the largest relative error; and how many errors are up to each share."""
+
+    told: Any
+    shares: Any
+    counts: Any
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()))
     given = parser.parse_args()
     table = Table(RESULTS / "blocks.csv", ("data", "rule", "block"))
+    errors = Table(RESULTS / "distributions_blocks.csv", ("data", "aggregate", "within", "relative_error"))
     kernel = specialise(sys.modules[__name__], {}, compiled=True)
     for data in DATA:
         values = np.asarray(readings(given.cache, data, ROWS))
@@ -41,12 +52,19 @@ def main() -> None:
         for size in SIZES:
             for rule in ("printed", "corrected"):
                 begin = time.process_time()
-                found, work = np.zeros(4), _work(WINDOW)
-                kernel.predicted_maxima(values, WINDOW, size, rule == "corrected", true, work, found)
+                found, work, counts = np.zeros(4), _work(WINDOW), np.zeros(len(SHARES) + 1, dtype=np.int64)
+                out = Found(found, SHARES, counts)
+                kernel.predicted_maxima(values, WINDOW, size, rule == "corrected", true, work, out)
                 row = {"data": data, "rule": rule, "block": size, "readings": len(values)}
                 row |= _told(found, len(values), len(true))
                 table.add([{**row, "ns_per_row": round(1e9 * (time.process_time() - begin) / len(values))}])
                 print(row, flush=True)
+                what = {"data": data, "aggregate": f"max by blocks, {rule}", "within": f"block={size}"}
+                below = np.cumsum(counts[:-1]) / len(true)
+                errors.add(
+                    {**what, "relative_error": f"{share:.3g}", "windows": round(part, 6)}
+                    for share, part in zip(SHARES.tolist(), below.tolist(), strict=True)
+                )
 
 
 def _work(window: int) -> tuple[Any, ...]:
@@ -64,12 +82,13 @@ def _told(found: Any, rows: int, windows: int) -> dict[str, Any]:
     }
 
 
-def predicted_maxima(values, window, size, corrected, true, work, found):  # type: ignore[no-untyped-def]
-    """How many buckets were made, the most at a time, how many results are right, and the largest relative error.
+def predicted_maxima(values, window, size, corrected, true, work, out):  # type: ignore[no-untyped-def]
+    """Fill ``out``, a :class:`Found`.
 
     ``ends`` has the last readings of closed buckets, ``steps`` and ``tops`` those that may yet be a maximum.
     """
     ends, steps, tops, maxima, sample = work
+    found = out.told
     room = window + 1
     first = last = gone = closed = 0
     low, high, block_top, top = -np.inf, np.inf, -1, values[0]
@@ -102,8 +121,13 @@ def predicted_maxima(values, window, size, corrected, true, work, found):  # typ
             right = true[row - window + 1]
             if result == right:
                 found[2] += 1
+                out.counts[0] += 1
             else:
-                found[3] = max(found[3], abs(result - right) / right)
+                error, bin_ = abs(result - right) / right, len(out.shares)
+                found[3] = max(found[3], error)
+                while bin_ > 1 and error <= out.shares[bin_ - 1]:
+                    bin_ -= 1
+                out.counts[bin_] += 1
     found[0] = closed + 1
 
 

@@ -1,6 +1,6 @@
 """The plots of the CSV files: ``python -m benchmarks.approximate.plots [SCALE]``.
 
-``distributions`` has Figures 5.4, 5.5 and 5.7 of the MTA thesis, ``tables`` has Tables 5.1 and 5.2, ``times`` Figures 5.9 to 5.11.
+``distributions`` has Figures 5.4 to 5.8 of the MTA thesis, ``tables`` has Tables 5.1 and 5.2, ``times`` Figures 5.9 to 5.11.
 """
 
 from __future__ import annotations
@@ -24,17 +24,27 @@ PANELS = {
     "mean, certain (Fig. 5.4)": ("mean", lambda within: "relative" in within and "confidence" not in within),
     "mean, predicted (Fig. 5.4)": ("mean", lambda within: "confidence" in within),
     "mean, fixed leaves (Fig. 5.5)": ("mean", lambda within: "relative" not in within),
-    "max (Figs. 5.6, 5.7)": ("max", lambda within: True),
+    "max (Fig. 5.7)": ("max", lambda within: True),
+    "max by blocks, as printed (Fig. 5.6)": ("max by blocks, printed", lambda within: True),
+    "max by blocks, corrected (Fig. 5.6)": ("max by blocks, corrected", lambda within: True),
+    "hops of the mean (Fig. 5.8)": ("hops of the mean", lambda within: True),
 }
 
 
 def main(scale: str) -> None:
     suffix = "" if scale == "1" else f"_{scale}"
     rows = list(csv.DictReader((RESULTS / f"distributions{suffix}.csv").open()))
+    if scale == "1":
+        rows += read("distributions_blocks") + read("distributions_hops")
     some = sorted({row["data"] for row in rows}, reverse=True)
-    figure, axes = plt.subplots(len(some), 4, figsize=(17, 3.6 * len(some)), sharey=True, squeeze=False)
+    panels = {
+        title: panel for title, panel in PANELS.items() if any(row["aggregate"] == panel[0] for row in rows)
+    }
+    figure, axes = plt.subplots(
+        len(some), len(panels), figsize=(4.2 * len(panels), 3.6 * len(some)), sharey=True, squeeze=False
+    )
     for line, data in zip(axes, some, strict=True):
-        for axis, (title, (aggregate, chosen)) in zip(line, PANELS.items(), strict=True):
+        for axis, (title, (aggregate, chosen)) in zip(line, panels.items(), strict=True):
             names = dict.fromkeys(
                 row["within"] for row in rows if row["aggregate"] == aggregate and chosen(row["within"])
             )
