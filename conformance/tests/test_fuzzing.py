@@ -7,6 +7,7 @@ hang.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,37 @@ def test_a_line_of_json_that_is_null_is_refused(lines: bytes) -> None:
 def test_other_exceptions_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Target("broken", lambda random: random.random(), lambda value: 1 / int(value))
     assert outcome(broken, 0) == "FOREIGN ZeroDivisionError: division by zero"
+
+
+FRAGILE = """
+import os, signal
+from windrow_conformance.fuzzing import targets
+from windrow_conformance.fuzzing.trial import Target
+
+def use(value):
+    if value < 0.1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if value < 0.4:
+        raise ZeroDivisionError
+
+targets.TARGETS["fragile"] = Target("fragile", lambda random: random.random(), use)
+"""
+
+
+def test_a_crash_is_found_and_what_was_wrong_before_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an input does to its process is lost with it, so the inputs before it are tried again."""
+    (tmp_path / "sitecustomize.py").write_text(FRAGILE)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    target = Target("fragile", lambda random: random.random(), float)
+    values = {number: made(target, number) for number in range(12)}
+    found = fuzz("fragile", 0, 12)
+    killed = {number for number, what in found.wrong if what.startswith("ended the process with -9")}
+    assert killed == {number for number, value in values.items() if value < 0.1} != set()
+    wrong = {number for number, value in values.items() if value < 0.4}
+    assert {number for number, _ in found.wrong} == wrong and found.inputs == 12
+    assert found.line()[2:] == (12 - len(wrong), 0, len(wrong))
 
 
 def test_the_command_says_what_it_tried() -> None:

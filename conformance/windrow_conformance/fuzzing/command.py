@@ -42,7 +42,8 @@ class Outcomes:
 
     def line(self) -> tuple[str, int, int, int, int]:
         """The counts: inputs, answers, refused, and others."""
-        answers, wrong = self.counts["an answer"], self.counts[WRONG] + len(self.wrong)
+        answers = self.counts["an answer"]
+        wrong = sum(self.counts[what] for what in (WRONG, "FOREIGN", "CRASH"))
         return self.target, self.inputs, answers, self.inputs - answers - wrong, wrong
 
 
@@ -72,13 +73,13 @@ def read(path: Path) -> dict[str, Outcomes]:
 def fuzz(target: str, first: int, last: int, seconds: float = 1e9) -> Outcomes:
     """Try inputs of a target, in processes of their own."""
     found, deadline = Outcomes(target), monotonic() + seconds
+    parts = [range(begin, min(last, begin + PART)) for begin in range(first, last, PART)][::-1]
     with tempfile.TemporaryDirectory(prefix="windrow-fuzz-") as folder:
-        seen = Path(folder) / "seen"
-        while first < last and monotonic() < deadline:
-            end = min(last, first + PART)
+        while parts and monotonic() < deadline:
+            part, seen = parts.pop(), Path(folder) / f"seen {len(found.wrong)} {len(parts)}"
             command = [sys.executable, "-m", "windrow_conformance.fuzzing", target]
             done = subprocess.run(
-                [*command, str(first), str(end), str(seen), str(deadline - monotonic())],
+                [*command, str(part.start), str(part.stop), str(seen), str(deadline - monotonic())],
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -88,18 +89,19 @@ def fuzz(target: str, first: int, last: int, seconds: float = 1e9) -> Outcomes:
                 told = json.loads(done.stdout.splitlines()[-1])
                 found.counts.update(told["counts"])
                 found.wrong.extend((number, what) for number, what in told["foreign"])
-                if told["next"] < end:
+                if told["next"] < part.stop:
                     break
-                first = end
             elif not seen.exists():
                 raise RuntimeError(done.stderr)
             else:
                 number = int(seen.read_text())
-                found.counts.update({"CRASH": 1, "inputs before a crash": number - first})
+                found.counts["CRASH"] += 1
                 found.wrong.append(
                     (number, f"ended the process with {done.returncode}: {done.stderr[-200:]}")
                 )
-                first = number + 1
+                # What came of the inputs before it was lost with the process.
+                again = [range(number + 1, part.stop), range(part.start, number)]
+                parts += [each for each in again if each]
     return found
 
 
