@@ -61,6 +61,11 @@ def test_a_store_that_breaks_its_promise_unasked_is_found_and_told_in_one_line(
     assert replayed(replay).failure
     events, atoms = (list(numbers_of(part)) for part in replay.split(":")[1:])
     assert len(events) <= 2 and len(atoms) <= 12, "few events and few atoms are left"
+    whole = ["simulate", "--first", str(25 * SHARED), "--seeds", "32"]
+    seen = CliRunner().invoke(main, whole)
+    again = [line for line in seen.stderr.splitlines() if "again: " in line]
+    assert seen.exit_code == 1 and len(again) == report.differences, "each is told at once"
+    assert f"--replay {replay}" in seen.stdout.splitlines()[-1]
     ran = CliRunner().invoke(main, ["simulate", "--replay", replay])
     assert ran.exit_code == 1 and "state in" in ran.output
 

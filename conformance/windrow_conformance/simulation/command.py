@@ -51,11 +51,18 @@ def simulate(
     if resume and report is None:
         raise click.BadParameter("--resume needs --report: the file to continue from")
     before = campaign.CampaignReport.read(report) if resume and report and report.exists() else None
+
+    def again(replay: object) -> str:
+        return f"windrow conformance simulate --replay {replay}{' --compiled' if compiled else ''}"
+
     begin = first + (0 if before is None else before.schedules)
-    told = perf_counter()
+    told, shown = perf_counter(), 0
 
     def progress(so_far: campaign.CampaignReport) -> None:
-        nonlocal told
+        nonlocal told, shown
+        for seed, failure in so_far.failures[shown:]:  # at once: the run may be interrupted
+            click.echo(f"{failure.splitlines()[0]}\n  again: {again(seed)}", err=True)
+        shown = len(so_far.failures)
         if perf_counter() - told > EVERY:
             told = perf_counter()
             click.echo(f"{so_far.schedules} schedules, {so_far.differences} differences", err=True)
@@ -80,6 +87,5 @@ def simulate(
     if seen.failures:
         seed, failure = seen.failures[0]
         click.echo(failure)
-        small = campaign.smallest(seed, compiled=compiled)
-        click.echo(f"again: windrow conformance simulate --replay {small}{' --compiled' if compiled else ''}")
+        click.echo(f"again: {again(campaign.smallest(seed, compiled=compiled))}")
         sys.exit(1)
