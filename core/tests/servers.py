@@ -74,7 +74,7 @@ def prometheus(target: int, folder: Path) -> Iterator[str]:
     binary, port = installed("prometheus", "prometheus"), free_port()
     (folder / "prometheus.yml").write_text(
         "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: windrow, static_configs: [{{targets: ['127.0.0.1:{target}']}}]}}]\n"
+        f"scrape_configs: [{{job_name: windrow, honor_labels: true, static_configs: [{{targets: ['127.0.0.1:{target}']}}]}}]\n"
     )
     command = [binary, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
     command.append(f"--web.listen-address=127.0.0.1:{port}")

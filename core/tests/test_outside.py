@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 import urllib.parse
 import urllib.request
@@ -25,6 +26,7 @@ from windrow.metrics import FIGURES, Meter
 from windrow.postgres import PostgresTable
 from windrow.storage.pages import MemoryPages
 
+ROOT = Path(__file__).parents[2]
 SCHEMA = pa.schema({"k": pa.string(), "ts": pa.int64(), "x": pa.float64()})
 
 
@@ -52,21 +54,33 @@ def test_a_real_prometheus_scrapes_the_figures(tmp_path: Path) -> None:
             assert asked(address, f"windrow_{name}") == [({"site": 'a "quoted" one'}, expected)]
         assert asked(address, "windrow_state_bytes")[0][1] > 0
         assert -10 < asked(address, "windrow_watermark_lag_seconds")[0][1] < 60
+        panels = json.loads((ROOT / "docs" / "grafana-dashboard.json").read_text("utf-8"))["panels"]
+        shown = [target["expr"] for panel in panels for target in panel["targets"]]
+        named = set(re.findall(r"\bwindrow_\w+", " ".join(shown)))
+        assert named <= {f"windrow_{name}" for name in FIGURES}
+        asked(address, "count_over_time(windrow_rows_total[1m]) > 1")  # a rate needs two scrapes
+        for what in shown:
+            found = queried(address, what)
+            assert [each["metric"]["job"] for each in found] == ([] if "flink" in what else ["plugs"]), what
 
 
 def asked(address: str, what: str) -> list[tuple[dict[str, str], float]]:
     """What Prometheus knows; it is asked until it has scraped."""
-    url = f"{address}/api/v1/query?query={urllib.parse.quote(what)}"
     for _ in range(150):
         try:
-            with urllib.request.urlopen(url) as answer:
-                found = json.load(answer)["data"]["result"]
+            found = queried(address, what)
         except OSError:
             found = []
         if found and float(found[0]["value"][1]):
             return [({"site": each["metric"]["site"]}, float(each["value"][1])) for each in found]
         time.sleep(0.2)
     pytest.fail(f"Prometheus did not scrape {what}")
+
+
+def queried(address: str, what: str) -> list[dict[str, Any]]:
+    with urllib.request.urlopen(f"{address}/api/v1/query?query={urllib.parse.quote(what)}") as answer:
+        found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return found
 
 
 def test_opentelemetry_asks_for_the_figures() -> None:
