@@ -96,6 +96,10 @@ FOREIGN_PRIVATE_NAMES = {
 FOREIGN_ATTRIBUTES = {
     ("windrow", "sync"): "rocksdict's WriteOptions are set by assignment",
     ("windrow_conformance", "text"): "the text of an XML element is set by assignment",
+    (
+        "windrow_spark",
+        "writeStream",
+    ): "Spark says to nobody where a checkpoint is before the first micro-batch",
 }
 """Attributes of other libraries' objects, by our package that assigns them, with the reason."""
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from crash_job import QUERY, ROWS, run
 from pyspark.sql import SparkSession
 
+import windrow as wr
+from windrow.errors import FingerprintMismatch
 from windrow_spark import inspect_state, prepare, progress, remaining, windowed
 
 
@@ -25,6 +27,14 @@ def main(folder: Path) -> None:
     stream = spark.readStream.schema(ROWS).parquet(str(folder / "rows"))
     remaining(stream, QUERY, checkpoint).write.parquet(str(folder / "rest"))
     inspect_state(checkpoint, QUERY, stream).write.parquet(str(folder / "state"))
+    other = wr.Query("plug", window=QUERY.window, aggregates={"n": wr.Count()})
+    late = windowed(stream.withWatermark("ts", "1 second"), other).writeStream.format("noop")
+    try:
+        late.option("checkpointLocation", checkpoint).start()
+    except FingerprintMismatch as refused:
+        assert "the checkpoint belongs to another query" in str(refused)
+    else:
+        raise AssertionError("a query that does not fit its checkpoint was started")
     spark.stop()
 
 

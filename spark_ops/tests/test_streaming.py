@@ -1,5 +1,6 @@
 """Streaming: what the sink gets, and what `remaining` adds, are together the answer of the in-process engine."""
 
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -240,14 +241,44 @@ def test_a_checkpoint_belongs_to_its_query(files: Files) -> None:
         windowed(shorter, query, checkpoint=place)
     with pytest.raises(FingerprintMismatch, match=r"buckets=16.*buckets=5"):
         windowed(files.stream(), query, buckets=5, checkpoint=place)
-    for refused, why in [
-        (windowed(files.stream(), other), "FingerprintMismatch.*window was .10s. and is .20s."),
-        (windowed(files.stream(), query, buckets=5), "FingerprintMismatch.*buckets=16.*buckets=5"),
-    ]:
-        with pytest.raises(Exception, match=why):
-            files.run(refused, "own")
     with pytest.raises(StoreError, match="no state of a windrow stream"):
         inspect_state(files.folder / "nowhere")
+
+
+def test_a_query_that_does_not_fit_is_refused_when_its_stream_starts(files: Files) -> None:
+    """Without `checkpoint=`: whatever is made of the windows first, and however the writer learns of the checkpoint."""
+    query = wr.Query("plug", window=TIME, aggregates={"n": wr.Count()})
+    other = wr.Query("plug", window=wr.TimeWindow("20s", "1s"), aggregates={"n": wr.Count()})
+    own, fewer = windowed(files.stream(), query), windowed(files.stream(), query, buckets=5)
+    files.run(deduplicated(own), "once")
+    place = files.checkpoint("once")
+    changed = windowed(files.stream(), other).where("n > 1").select("n").writeStream
+    files.spark.conf.set("spark.sql.streaming.checkpointLocation", str(files.folder))
+    try:
+        for start in (
+            lambda: changed.format("noop").option("CheckpointLocation", place).start(),
+            lambda: changed.format("noop").start(checkpointLocation=place),
+            lambda: changed.format("noop").queryName("checkpoint_once").start(),
+            lambda: changed.toTable("never_made", checkpointLocation=place),
+        ):
+            with pytest.raises(
+                FingerprintMismatch, match=r"^the checkpoint .*window was .10s. and is .20s."
+            ) as told:
+                start()
+            assert len(traceback.format_exception(told.value)) <= 10
+    finally:
+        files.spark.conf.unset("spark.sql.streaming.checkpointLocation")
+    files.add(files.spark.sql(FILES.format(first=500, last=510)))
+    with pytest.raises(
+        Exception, match=r"FingerprintMismatch.*buckets=16.*buckets=5"
+    ):  # in the first micro-batch
+        files.run(deduplicated(fewer), "once")
+    files.run(deduplicated(own), "once")
+
+
+def deduplicated(windows: DataFrame) -> DataFrame:
+    """Has a stateful operator of Spark after ours."""
+    return windows.withWatermark("window_end", "0 seconds").dropDuplicates(["window_end"])
 
 
 def test_the_header_of_a_large_state_is_checked_without_its_directory(files: Files) -> None:
@@ -272,11 +303,8 @@ def test_a_checkpoint_of_another_stream_is_refused(files: Files) -> None:
         files.run(other, name)
         with pytest.raises(StoreError, match="written by another streaming query, not by windrow"):
             windowed(files.stream(), query, checkpoint=files.checkpoint(name))
-    progress = files.run(windowed(files.stream(), query), "native")  # without new rows it ends
-    assert not any(each["numInputRows"] for each in progress)
-    files.add(files.spark.sql(FILES.format(first=500, last=510)))
-    with pytest.raises(Exception, match="STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"):
-        files.run(windowed(files.stream(), query), "native")
+        with pytest.raises(StoreError, match="written by another streaming query, not by windrow"):
+            files.run(windowed(files.stream(), query), name)
 
 
 def test_what_cannot_stream_is_refused_at_once(files: Files) -> None:

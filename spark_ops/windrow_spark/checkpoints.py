@@ -6,8 +6,10 @@ Both are read from the last finished micro-batch with Spark's state reader. Noth
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from windrow import Operator, Query
-from windrow.errors import FingerprintMismatch, QueryError, StoreError
+from windrow.errors import FingerprintMismatch, QueryError, StoreError, WindrowError
 from windrow.storage import snapshot
 from windrow.storage.codec import decompress
 from windrow.storage.pages import HEADER, MemoryPages
@@ -71,12 +73,40 @@ def inspect_state(checkpoint: str | os.PathLike[str], query: Query | None = None
 def check_checkpoint(spark: Any, fitted: FittedQuery, checkpoint: str, buckets: int | None = None) -> None:
     """Refuse a query, types of columns, or a number of buckets, that the state in a checkpoint was not written with.
 
-    Reads the header of one bucket with a small job, and its number of buckets, if that matters, with another one. A checkpoint without
-    state, or that is not there, fits every query.
+    A checkpoint without state, or that is not there, fits every query. If several operators in it are windrow's, one of them
+    has to fit.
     """
+    refused: WindrowError | None = None
+    for operator in _operators(spark, checkpoint):
+        try:
+            _check_operator(spark, fitted, checkpoint, buckets, operator)
+        except WindrowError as error:
+            refused = refused or error
+        else:
+            return
+    if refused is not None:
+        raise refused.with_traceback(None)
+
+
+def _operators(spark: Any, checkpoint: str) -> list[int]:
+    """The stateful operators of a stream that are windrow's, by their variables; the first one of the stream if none is."""
+    own = {MARK, HEADER_STATE, PAGES_STATE}
+    found = []
+    with suppress(PySparkException):
+        for operator in spark.read.format("state-metadata").load(checkpoint).collect():
+            variables = json.loads(operator.operatorProperties or "{}").get("stateVariables", [])
+            if own <= {variable["stateName"] for variable in variables}:
+                found.append(operator.operatorId)
+    return sorted(set(found)) or [0]
+
+
+def _check_operator(
+    spark: Any, fitted: FittedQuery, checkpoint: str, buckets: int | None, operator: int
+) -> None:
+    """Reads the header of one bucket with a small job, and its number of buckets, if that matters, with another one."""
     try:
-        header = _state(HEADER_STATE, checkpoint, spark).limit(1).collect()
-        mark = [] if buckets is None else _state(MARK, checkpoint, spark).limit(1).collect()
+        header = _state(HEADER_STATE, checkpoint, spark, operator).limit(1).collect()
+        mark = [] if buckets is None else _state(MARK, checkpoint, spark, operator).limit(1).collect()
     except PySparkException as cause:
         if _of_another_stream(cause):
             raise StoreError(
@@ -112,8 +142,9 @@ def check_header(page: bytes, fitted: FittedQuery) -> None:
             )
 
 
-def _state(name: str, checkpoint: str, spark: SparkSession) -> Any:
-    return spark.read.format("statestore").option("stateVarName", name).load(checkpoint)
+def _state(name: str, checkpoint: str, spark: SparkSession, operator: int) -> Any:
+    reader = spark.read.format("statestore").option("stateVarName", name).option("operatorId", operator)
+    return reader.load(checkpoint)
 
 
 def _facts(operator: Operator, bucket: int, pages: MemoryPages) -> pa.Table:
@@ -138,7 +169,8 @@ def _facts(operator: Operator, bucket: int, pages: MemoryPages) -> pa.Table:
 def _pages(checkpoint: str, spark: SparkSession) -> Any:
     """All pages of all buckets, those of a bucket next to each other."""
     try:
-        header, pages = (_state(name, checkpoint, spark) for name in (HEADER_STATE, PAGES_STATE))
+        operator = _operators(spark, checkpoint)[0]
+        header, pages = (_state(name, checkpoint, spark, operator) for name in (HEADER_STATE, PAGES_STATE))
     except PySparkException as cause:
         raise StoreError(
             f"{checkpoint!r} has no state of a windrow stream ({str(cause).splitlines()[0]}); "

@@ -18,6 +18,7 @@ from windrow_spark.cluster import check_state_store
 from windrow_spark.plans import BatchPlan, asked_for, plan_of
 from windrow_spark.schemas import FittedQuery, check_order, fit
 from windrow_spark.spark_alone import by_spark
+from windrow_spark.starts import check_at_start
 from windrow_spark.streaming import BUCKETS, check_stream, stream
 
 
@@ -59,8 +60,8 @@ def windowed(
         Streaming: the mode that ``writeStream`` will have. Any other than ``"append"`` is refused here.
     checkpoint
         Streaming: the ``checkpointLocation`` that ``writeStream`` will have. If its state was written by another query, from
-        columns of other types, or with another number of buckets, that is an error here. Without this argument, the first
-        micro-batch fails.
+        columns of other types, or with another number of buckets, that is an error here. Without this argument, it is an
+        error when the stream starts: ``writeStream`` looks into its ``checkpointLocation`` then.
     idle
         Streaming: how long a key has to be silent until its windows are frozen; see :class:`windrow.Idle`.
 
@@ -82,6 +83,7 @@ def windowed(
         if checkpoint is not None:
             check_checkpoint(frame.sparkSession, fitted, os.fspath(checkpoint), buckets)
         pushed = asked is True and not _obstacle(frame, fitted, True, stream=True)
+        check_at_start(frame, fitted, buckets)
         return stream(frame, fitted, buckets, push_down=pushed, workers=workers, idle=Idle.of(idle))
     Idle.of(idle)  # a batch has one watermark, at its end
     plan = _plan(frame, fitted, asked, parallel)

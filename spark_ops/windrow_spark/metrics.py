@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql.streaming import StreamingQueryListener
 
 from windrow.columns.times import instant
-from windrow_spark.streaming import METRICS
+from windrow_spark.starts import METRICS
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ from windrow_spark.rehearsal import stream_rehearsal
 from windrow_spark.schemas import FittedQuery, spark_schema
 from windrow_spark.sent_code import after, send
 from windrow_spark.slices import partials, partials_schema
+from windrow_spark.starts import figures_of
 from windrow_spark.workers import computed
 
 BUCKETS, MOST_BUCKETS = 16, 1 << 16
-METRICS = "windrow"
 BUCKET = "__windrow_bucket"
 _SLICE = "__windrow_slice"
 _WATERMARK = "spark.watermarkDelayMs"
@@ -79,7 +79,7 @@ def stream(
             timeMode="EventTime",
         )
         .observe(
-            f"{METRICS} {query.fingerprint[:12]}",
+            figures_of(query),
             F.sum("emitted").alias("windows"),
             F.sum("late_rows").alias("late_rows"),
             F.sum("pages").alias("pages_written"),

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A query that does not fit its checkpoint is refused where its stream starts.
+
+Spark gives the location of a checkpoint to the writer of a stream, and says it to nobody before the first micro-batch. There
+the state is opened by a worker, whose error comes back inside hundreds of lines. So from the first streaming ``windowed`` on,
+``writeStream`` gives writers that look into the checkpoint before they start a stream with windrow's windows.
+"""
+
+from __future__ import annotations
+
+import re
+from threading import Lock
+from typing import Any
+
+from pyspark.errors import PySparkException
+
+from windrow import Query
+from windrow.errors import WindrowError
+from windrow_spark.checkpoints import check_checkpoint
+from windrow_spark.cluster import connected
+from windrow_spark.schemas import FittedQuery
+
+METRICS = "windrow"
+_LOCATION = "checkpointlocation"
+_DEFAULT_LOCATION = "spark.sql.streaming.checkpointLocation"
+
+_STREAMS: dict[str, dict[tuple[str, int], FittedQuery]] = {}
+"""By the name of its figures: the types of columns and the numbers of buckets that streams of a query were made with."""
+_WATCHED: set[type] = set()
+_LOCK = Lock()
+
+
+def figures_of(query: Query) -> str:
+    """The name under which Spark observes the figures of a query's stream. It is in the plan of all that is made from it."""
+    return f"{METRICS} {query.fingerprint[:12]}"
+
+
+def check_at_start(frame: Any, fitted: FittedQuery, buckets: int) -> None:
+    """Have every stream that is made from the windows of this query look into its checkpoint when it starts."""
+    kind = type(frame)
+    with _LOCK:
+        made = _STREAMS.setdefault(figures_of(fitted.query), {})
+        made[str(fitted.schema), buckets] = fitted
+        if kind in _WATCHED:
+            return
+        _WATCHED.add(kind)
+        plain = kind.writeStream
+
+        def write_stream(frame: Any) -> Any:
+            writer = plain.fget(frame)
+            writer.__class__ = _checking(type(writer))
+            writer.watch(frame)
+            return writer
+
+        kind.writeStream = property(write_stream, doc=plain.__doc__)
+
+
+def _checking(kind: Any) -> Any:
+    return type(kind.__name__, (CheckedWriter, kind), {"__doc__": kind.__doc__})
+
+
+class CheckedWriter:
+    """What is added to Spark's writer of a stream."""
+
+    def watch(self, frame: Any) -> None:
+        """Keep what the check needs: the DataFrame that is written, and from now on the options."""
+        self.frame = frame
+        self.given: dict[str, str] = {}
+        self.name = ""
+
+    def option(self, key: str, value: Any) -> Any:
+        self.given[key.lower()] = str(value)
+        plain: Any = super()
+        return plain.option(key, value)
+
+    def options(self, **options: Any) -> Any:
+        self.given.update({key.lower(): str(value) for key, value in options.items()})
+        plain: Any = super()
+        return plain.options(**options)
+
+    def queryName(self, queryName: str) -> Any:
+        self.name = queryName
+        plain: Any = super()
+        return plain.queryName(queryName)
+
+    def start(self, *given: Any, **options: Any) -> Any:
+        self._check(given, options)
+        plain: Any = super()
+        return plain.start(*given, **options)
+
+    def toTable(self, *given: Any, **options: Any) -> Any:
+        self._check(given, options)
+        plain: Any = super()
+        return plain.toTable(*given, **options)
+
+    def _check(self, given: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Refuse what does not fit. A checkpoint that cannot be read is left to Spark, which says why."""
+        names = {key.lower(): value for key, value in options.items()}
+        name = names.get("queryname") or (given[4] if len(given) > 4 else None) or self.name
+        refused: WindrowError | None = None
+        try:
+            place = names.get(_LOCATION) or self.given.get(_LOCATION) or self._default_place(name)
+            if place and _is_there(self.frame.sparkSession, str(place)):
+                for figures in sorted(set(re.findall(rf"{METRICS} [0-9a-f]{{12}}", self._described()))):
+                    refused = refused or _refusal(self.frame.sparkSession, figures, str(place))
+        except PySparkException:
+            return
+        if refused is not None:
+            raise refused.with_traceback(None) from None
+
+    def _default_place(self, name: str) -> str | None:
+        folder = self.frame.sparkSession.conf.get(_DEFAULT_LOCATION, None)
+        return f"{folder}/{name}" if folder and name else None
+
+    def _described(self) -> str:
+        """The plan as text: of a client of Spark Connect the bytes that it sends, otherwise what Spark prints."""
+        session = self.frame.sparkSession
+        if not connected(session):
+            return str(self.frame._jdf.queryExecution().analyzed().toString())
+        sent: bytes = getattr(self, "_write_stream").command(session.client).SerializeToString()  # noqa: B009
+        return sent.decode("latin-1")
+
+
+def _is_there(spark: Any, checkpoint: str) -> bool:
+    """Whether a stream has written a checkpoint there. Spark's readers of state would warn that there is none."""
+    try:
+        return bool(
+            spark.read.text(f"{checkpoint}/metadata").columns
+        )  # Spark Connect looks for the file only now
+    except PySparkException:
+        return False
+
+
+def _refusal(spark: Any, figures: str, checkpoint: str) -> WindrowError | None:
+    """Why no stream of this query that was made here fits the checkpoint; nothing if one does.
+
+    The plan names the query only. So with other types of columns or buckets than an earlier stream of this query had, it may
+    be left to the first micro-batch.
+    """
+    refused = None
+    for (_, buckets), fitted in reversed(_STREAMS.get(figures, {}).items()):
+        try:
+            check_checkpoint(spark, fitted, checkpoint, buckets)
+        except WindrowError as error:
+            refused = refused or error
+        else:
+            return None
+    return refused
