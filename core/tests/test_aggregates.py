@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import math
@@ -23,12 +22,12 @@ from hypothesis import strategies as st
 from test_laws import example
 
 import windrow as wr
-from windrow.aggregates import Aggregate, aggregate_from_dict
+from windrow.aggregates import Aggregate
 from windrow.aggregates.algebra import Monoid
 from windrow.aggregates.bulk import absorb_many
 from windrow.columns import arrow
-from windrow.columns.encoding import decode, decode_value, encode, encode_value
-from windrow.errors import AggregateError, CorruptSnapshot, QueryError
+from windrow.columns.encoding import decode, encode
+from windrow.errors import CorruptSnapshot
 from windrow.kernels.partials import allocate
 
 NAN, INF = math.nan, math.inf
@@ -279,168 +278,6 @@ def test_overflow_is_never_silent() -> None:
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (lambda: wr.Sum("x").bind([pa.string()]), r"Sum\(x\) needs a numeric column, got string"),
-        (lambda: wr.Mean("x").bind([pa.timestamp("us")]), "needs a numeric column"),
-        (lambda: wr.Max("x").bind([pa.struct([])]), "values have an order"),
-        (lambda: wr.ArgMax("x", "y").bind([pa.int64()]), "takes 2 input column"),
-        (lambda: wr.Var("x", ddof=-1), "ddof is -1"),
-        (lambda: wr.TopK("x", k=0), "k is 0"),
-        (lambda: wr.Quantile("x", q=1.5), "q is 1.5"),
-        (lambda: wr.MomentSketch("x", k=99), "k is 99"),
-        (lambda: wr.HyperLogLog("x", precision=3), "precision is 3"),
-        (lambda: wr.BloomFilter("x", error=0.0), "error is 0.0"),
-        (lambda: wr.product({}), "one or more aggregates"),
-        (lambda: wr.product({"a": 3}), "expected an aggregate"),  # type: ignore[dict-item]
-        (lambda: wr.from_beam(object(), "x", output="double"), "has no method create_accumulator"),
-        (lambda: wr.from_beam(Halving(), "x", output="dubble"), "not an Arrow type"),
-    ],
-)
-def test_mistakes_are_named(make: Any, told: str) -> None:
-    with pytest.raises(AggregateError, match=told):
-        make()
-
-
-class Valid:
-    def lift(x):  # type: ignore[no-untyped-def]
-        return (x,)
-
-    def combine(a, b):  # type: ignore[no-untyped-def]
-        return (a[0] + b[0],)
-
-    def lower(p):  # type: ignore[no-untyped-def]
-        return p[0]
-
-
-@pytest.mark.parametrize(
-    ("cls", "promises", "told"),
-    [
-        (type("NoLower", (), {"lift": Valid.lift, "combine": Valid.combine}), {}, "has no lower"),
-        (type("Empty", (), {}), {}, "has no lift and no combine and no lower"),
-        (
-            type("Method", (), {**vars(Valid), "lower": lambda self, p: 0}),
-            {},
-            "lower takes 2 parameters; expected 1",
-        ),
-        (type("Value", (), {**vars(Valid), "lift": 3}), {}, "lift is a int"),
-        (type("Many", (), {**vars(Valid), "lift": lambda *x: x}), {}, "one plain parameter per column"),
-        (type("Half", (), {**vars(Valid), "add": lambda p, i, x: None}), {}, "one of add and merge"),
-        (Valid, {"partial": {"a": "f8"}}, "identity of Valid is none; expected a tuple of 1"),
-        (Valid, {"partial": {"a": "f8", "b": "i8"}, "identity": (0,)}, "expected a tuple of 2 numbers.*a, b"),
-        (Valid, {"partial": {"a": "f8"}, "identity": ("0",)}, "has '0' for 'a'"),
-        (Valid, {"partial": {"a": "text"}, "identity": (0,)}, "partial field 'a' has the type 'text'"),
-        (Valid, {"partial": {"a": "f8[0]"}, "identity": (0,)}, "partial field 'a'"),
-        (Valid, {"output": "dubble"}, "output of Valid: 'dubble' is not an Arrow type"),
-    ],
-    ids=lambda value: getattr(value, "__name__", None) or str(value)[:30],
-)
-def test_mistakes_in_aggregates_of_ones_own_are_named(cls: type, promises: dict[str, Any], told: str) -> None:
-    with pytest.raises(AggregateError, match=told):
-        wr.aggregate_type(**promises)(cls)
-
-
-# Aggregates of one's own, and of others.
-
-
-@wr.aggregate_type(partial={"xy": "f8", "y": "f8"}, identity=(0.0, 0.0))
-class WeightedMean:
-    """Two columns, a typed partial."""
-
-    def lift(x, y):  # type: ignore[no-untyped-def]
-        return x * y, y
-
-    def combine(a, b):  # type: ignore[no-untyped-def]
-        return a[0] + b[0], a[1] + b[1]
-
-    def lower(p):  # type: ignore[no-untyped-def]
-        return p[0] / p[1]
-
-
-@wr.aggregate_type(commutative=False)
-class Joined:
-    """One column, partials that are text."""
-
-    def lift(columns):  # type: ignore[no-untyped-def]
-        return str(columns)
-
-    def combine(a, b):  # type: ignore[no-untyped-def]
-        return a + b
-
-    def lower(p):  # type: ignore[no-untyped-def]
-        return p
-
-
-class Halving:
-    """A CombineFn with a parameter of its own."""
-
-    def __init__(self, share: float = 0.5) -> None:
-        self.share = share
-
-    def create_accumulator(self) -> list[float]:
-        return [0.0]
-
-    def add_input(self, accumulator: list[float], element: float) -> list[float]:
-        accumulator[0] += element * self.share
-        return accumulator
-
-    def merge_accumulators(self, accumulators: list[list[float]]) -> list[float]:
-        return [sum(a[0] for a in accumulators)]
-
-    def extract_output(self, accumulator: list[float]) -> float:
-        return accumulator.pop()
-
-
-HALVING = Halving()
-
-
-def test_own_aggregates() -> None:
-    weighted = WeightedMean("price", "volume")
-    assert weighted.columns == ("price", "volume") and weighted.label == "WeightedMean(price, volume)"
-    assert result(weighted, [(1.0, 1.0), (4.0, 2.0), (None, 9.0)]) == 3.0
-    assert weighted.bind().output == pa.float64() and weighted.bind([pa.int8()] * 2).output == pa.float64()
-    joined = Joined("word")
-    assert joined.bind([pa.string()]).output == pa.string() and joined.columns == ("word",)
-    assert result(joined, ["a", "b"], pa.string()) == "ab"
-    assert "Joined" not in Aggregate.kinds and "WeightedMean" not in Aggregate.kinds
-
-
-def test_objects_of_others_with_parameters_are_told_apart() -> None:
-    half, tenth = (wr.from_beam(Halving(share), "x", output="double") for share in (0.5, 0.1))
-    assert half != tenth
-    assert (result(half, [10.0]), result(tenth, [10.0])) == (5.0, 1.0)
-    assert wr.sliding([10.0, 10.0], half, range=2).tolist() == [10.0]
-    assert wr.sliding([10.0, 10.0], tenth, range=2).tolist() == [2.0]
-    with pytest.raises(QueryError, match="give its import name"):
-        half.to_dict()
-
-
-@pytest.mark.parametrize(
-    "aggregate",
-    [
-        wr.Sum("x", invertible=True),
-        wr.Quantile("x", q=0.25),
-        wr.ArgMax("x", by="y"),
-        wr.Stops("v"),
-        wr.Count(),
-        wr.product({"a": wr.Max("x"), "b": wr.product({"c": wr.Count()})}),
-        WeightedMean("x", "y"),
-        wr.from_beam(f"{__name__}:HALVING", "x", output=pa.list_(pa.float64())),
-        wr.from_beam(f"{__name__}:Halving", "x", output="double"),
-    ],
-    ids=str,
-)
-def test_json_round_trip(aggregate: Aggregate) -> None:
-    import json
-
-    back = aggregate_from_dict(json.loads(json.dumps(aggregate.to_dict())), allow=__name__)
-    assert back == aggregate and back.columns == aggregate.columns
-    assert back.bind().output == aggregate.bind().output
-
-
-# Many rows at once.
-
 SEVERAL = wr.product({"all": wr.Collect("x"), "mean": wr.Mean("x"), "middle": wr.Median("y")})
 
 
@@ -514,101 +351,6 @@ def test_product_is_typed_if_its_parts_are() -> None:
 
 
 # Partials as bytes.
-
-VALUES = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.floats(allow_nan=False),
-        st.text(),
-        st.binary(),
-        st.decimals(allow_nan=False),
-        st.datetimes(),
-        st.dates(),
-        st.times(),
-        st.timedeltas(),
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4),
-        st.lists(inner, max_size=4).map(tuple),
-        st.dictionaries(st.text(max_size=3), inner, max_size=3),
-        st.frozensets(st.integers() | st.text(), max_size=4),
-        st.sets(st.integers(), max_size=4),
-    ),
-    max_leaves=10,
-)
-
-
-@given(VALUES)
-def test_values_survive(value: Any) -> None:
-    blob = encode_value(value)
-    back = decode_value(blob)
-    assert back == value and type(back) is type(value) and encode_value(back) == blob
-
-
-def test_arrays_and_numpy_numbers_survive() -> None:
-    for array in (
-        np.arange(6, dtype=">i4").reshape(2, 3),
-        np.array([], dtype=np.float32),
-        np.array(["a", "bc"]),
-    ):
-        back = decode_value(encode_value(array))
-        assert back.shape == array.shape and (back == array).all()
-    assert decode_value(encode_value(np.float32(1.5))) == np.float32(1.5)
-    assert encode_value({2, 1, 300}) == encode_value({300, 1, 2})
-
-
-@pytest.mark.parametrize(
-    "value", [object(), 1 + 2j, np.array([None]), {1: {2: [print]}}], ids=lambda value: type(value).__name__
-)
-def test_what_cannot_be_stored_is_named(value: Any) -> None:
-    with pytest.raises(AggregateError, match="has no byte encoding; "):
-        encode_value(value)
-
-
-@settings(max_examples=300)
-@given(VALUES, st.data())
-def test_damaged_values_are_corrupt_and_nothing_else(value: Any, data: st.DataObject) -> None:
-    blob = bytearray(encode_value(value))
-    for _ in range(data.draw(st.integers(1, 3))):
-        blob[data.draw(st.integers(0, len(blob) - 1))] = data.draw(st.integers(0, 255))
-    blob = blob[: data.draw(st.integers(0, len(blob)))]
-    with contextlib.suppress(CorruptSnapshot):
-        decode_value(bytes(blob))
-
-
-def test_damaged_partials_are_corrupt() -> None:
-    for monoid in (wr.Mean("x").bind(), wr.HyperLogLog("x", precision=4).bind(), wr.Collect("x").bind()):
-        blob = encode(monoid, allocate(monoid, 4), 1, 4)
-        assert len(decode(monoid, blob)[0]) == 3
-        assert len(decode(monoid, encode(monoid, allocate(monoid, 0), 0, 0))[0]) == 0
-        for cut in range(len(blob)):
-            with pytest.raises(CorruptSnapshot):
-                decode(monoid, blob[:cut])
-        for position in range(len(blob)):
-            with pytest.raises(CorruptSnapshot):
-                decode(monoid, blob[:position] + bytes([blob[position] ^ 1]) + blob[position + 1 :])
-    with pytest.raises(CorruptSnapshot, match="another aggregate"):
-        decode(wr.Max("x").bind(), encode(wr.Mean("x").bind(), allocate(wr.Mean("x").bind(), 1), 0, 1))
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"t\xff\xff\xff\xff",
-        b"t\x01\0\0\0" * 200 + b"N",
-        b"a\x03\0\0\0|O8\0\0\0\0\0\0\0\0",
-        b"i\xff\xff\xff\x7f",
-        b"?",
-    ],
-)
-def test_bytes_that_ask_for_too_much(body: bytes) -> None:
-    with pytest.raises(CorruptSnapshot):
-        decode_value(body)
-    objects = wr.Collect("x").bind()
-    with pytest.raises(CorruptSnapshot):
-        decode(objects, struct.pack("<II", zlib.crc32(body, 2**31), 2**31) + body)
 
 
 def test_collect_does_not_keep_the_values_of_every_suffix() -> None:
