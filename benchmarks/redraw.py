@@ -38,9 +38,12 @@ def spark(folder: Path) -> None:
 
 def flink(folder: Path) -> None:
     from benchmarks.flink import plots
+    from benchmarks.spark.plots import draw
 
     rates = {row["contender"]: float(row["rows per second"]) for row in rows(folder / "flink.csv")}
     plots.bars(rates, folder / "flink.svg")
+    if (folder / "break-even.csv").exists():
+        draw(rows(folder / "break-even.csv"), folder / "break-even.svg")
 
 
 def workers(folder: Path) -> None:

@@ -7,15 +7,17 @@ import csv
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
 from benchmarks.flink import contenders as run
 from benchmarks.flink import plots
+from benchmarks.flink.break_even import Cell, cells, warm_up, write
 from benchmarks.flink.data import Rows
-from benchmarks.flink.plots import RATIOS
+from benchmarks.spark.plots import draw  # needs no Spark
 
+RATIOS = (1, 10, 100, 1000)
 OUT = Path(__file__).parent.parent / "results" / "flink"
 
 
@@ -25,6 +27,8 @@ class Results:
 
     rates: dict[str, list[float]] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
+    cells: list[Cell] = field(default_factory=list)
+    """Of the break-even."""
     begun: float = field(default_factory=time.monotonic)
 
     def note(self, name: str, rows: int, seconds: float) -> None:
@@ -65,26 +69,34 @@ def main() -> None:
                 f"[{place}/{len(chosen)}] {name}: {(CASES[name].__doc__ or '').splitlines()[0]}", flush=True
             )
             CASES[name](Path(folder), asked.scale, results)
-    targets = reached(results)
     asked.out.mkdir(parents=True, exist_ok=True)
-    table, prefix = ("flink", "") if asked.only is None else ("-".join(chosen), "-".join(chosen) + "-")
-    with open(asked.out / f"{table}.csv", "w", newline="") as out:
+    if results.cells:
+        write(results.cells, asked.out)
+    if results.rates:
+        write_rates(results, asked.out, "" if asked.only is None else "-".join(chosen))
+    rates = {name: results.rate(name) for name in results.rates}
+    try:
+        if rates:
+            plots.bars(rates, asked.out / f"{'flink' if asked.only is None else '-'.join(chosen)}.svg")
+        if results.cells:
+            draw([asdict(cell) for cell in results.cells], asked.out / "break-even.svg")
+    except ModuleNotFoundError as missing:
+        print(f"no plot without {missing.name}: python -m benchmarks.redraw draws it later")
+
+
+def write_rates(results: Results, folder: Path, part: str) -> None:
+    """The rates, and the targets that they reach or miss; of a part, in tables with its name."""
+    targets = reached(results)
+    with open(folder / f"{part or 'flink'}.csv", "w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(["contender", "rows", "rows per second"])
         writer.writerows((name, results.rows[name], round(results.rate(name))) for name in results.rates)
-    with open(asked.out / f"{prefix}targets.csv", "w", newline="") as out:
+    with open(folder / f"{part}{part and '-'}targets.csv", "w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(["target", "measured", "wanted", "reached"])
         writer.writerows((name, f"{found:.4g}", f"{want:g}", ok) for name, found, want, ok in targets)
     for name, measured, wanted, ok in targets:
         print(f"{'reached ' if ok else 'MISSED  '} {name}: {measured:.3g} (wanted {wanted:g})")
-    rates = {name: results.rate(name) for name in results.rates}
-    try:
-        plots.bars(rates, asked.out / f"{table}.svg")
-        if "break-even" in chosen:
-            plots.break_even(rates, asked.out / "break-even.svg")
-    except ModuleNotFoundError as missing:
-        print(f"no plot without {missing.name}: python -m benchmarks.redraw draws it later")
 
 
 def packed(folder: Path, scale: float, results: Results) -> None:
@@ -96,6 +108,12 @@ def packed(folder: Path, scale: float, results: Results) -> None:
 
 
 def break_even(folder: Path, scale: float, results: Results) -> None:
+    """HOP and windrow over range/slide, dense and sparse rows, two sets of aggregates; in a table of its own"""
+    warm_up(folder)
+    results.cells.extend(cells(folder, scale, rounds=1))
+
+
+def ratios(folder: Path, scale: float, results: Results) -> None:
     """range/slide from 1 to 1000, dense (10,000 rows a second) and sparse (100 rows a second) rows"""
     for name, count, per_second in (("dense", 10_000_000, 10_000), ("sparse", 1_000_000, 100)):
         data, few = Rows(int(count * scale), 16, per_second), Rows(int(count * scale) // 10, 16, per_second)
@@ -169,6 +187,7 @@ def fig8(folder: Path, scale: float, results: Results) -> None:
 CASES: dict[str, Callable[[Path, float, Results], None]] = {
     "packed": packed,
     "break-even": break_even,
+    "ratios": ratios,
     "rows": row_by_row,
     "slots": slots,
     "reduce": reduce,

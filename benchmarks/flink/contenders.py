@@ -113,10 +113,8 @@ def from_sql(
     return flink, tables.to_data_stream(tables.sql_query(select))
 
 
-def inserted(tables: StreamTableEnvironment, select: str) -> float:
-    tables.execute_sql(
-        "CREATE TEMPORARY TABLE nowhere (k BIGINT, peak BIGINT) WITH ('connector' = 'blackhole')"
-    )
+def inserted(tables: StreamTableEnvironment, select: str, columns: str = "k BIGINT, peak BIGINT") -> float:
+    tables.execute_sql(f"CREATE TEMPORARY TABLE nowhere ({columns}) WITH ('connector' = 'blackhole')")
     job = tables.execute_sql(f"INSERT INTO nowhere {select}").get_job_client()
     return float(job.get_job_execution_result().result().get_net_runtime()) / 1000
 

@@ -31,7 +31,8 @@ class Rows:
         """The rows as a table of Flink's own generator, the fastest source that Flink SQL has."""
         return (
             f"CREATE TEMPORARY TABLE `{name}` (id BIGINT, k AS MOD(id * 7919, {self.keys}), "
-            f"v AS MOD(id * 40503, 1000003), ts AS TO_TIMESTAMP_LTZ(id * 1000 / {self.per_second}, 3), "
+            f"v AS MOD(id * 40503, 1000003), x AS CAST(MOD(id * 40503, 1000003) AS DOUBLE) / 8, "
+            f"ts AS TO_TIMESTAMP_LTZ(id * 1000 / {self.per_second}, 3), "
             "WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000000', 'fields.id.kind' = 'sequence', "
             f"'fields.id.start' = '0', 'fields.id.end' = '{self.count - 1}')"
         )
@@ -45,6 +46,7 @@ class Rows:
                 "k": numbers * 7919 % self.keys,
                 "ts": numbers * 1000 // self.per_second * 1000,
                 "v": numbers * 40_503 % 1_000_003,
+                "x": numbers * 40_503 % 1_000_003 / 8,
             }
             pq.write_table(pa.table(columns), path)
         return path

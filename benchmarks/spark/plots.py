@@ -27,7 +27,9 @@ def draw(cells: Sequence[Mapping[str, Any]], file: Path) -> None:
     axes.set_yscale("log")
     ratios = unique(cells, "range_by_slide")
     axes.set_xticks(ratios, [f"{ratio:,}" for ratio in ratios])
-    axes.set_yticks([0.25, 0.5, 1, 2, 4], ["¼", "½", "1", "2", "4"])
+    most = max(cell["times_faster"] for cell in cells)
+    powers = [power for power in range(-2, 12) if power <= 2 or 2**power <= most]
+    axes.set_yticks([2.0**power for power in powers], ["¼", "½", *(f"{2**power}" for power in powers[2:])])
     axes.minorticks_off()
     axes.set_xlabel("range/slide")
     axes.set_ylabel("times as fast as the best\nother way (above 1: faster)")
