@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzing: inputs that nobody would write, and state that nobody could have. What comes of one is an answer, or an error of
+"""Fuzzing: random and damaged inputs, and state that no job writes. What comes of one is an answer, or an error of
 :mod:`windrow.errors`; never another exception, a crash, or a process that hangs.
 
 Input ``n`` of a target is the same in every run: an entry of its corpus, changed as a random generator of that seed

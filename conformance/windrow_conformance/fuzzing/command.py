@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``windrow conformance fuzz``: inputs that nobody would write."""
+"""``windrow conformance fuzz``: random and damaged inputs."""
 
 from __future__ import annotations
 

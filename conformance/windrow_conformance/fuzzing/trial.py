@@ -15,7 +15,7 @@ from windrow.errors import WindrowError
 
 @dataclass(frozen=True)
 class Target:
-    """Something that reads what strangers write."""
+    """Something that reads data from outside."""
 
     name: str
     make: Callable[[Random], Any]
