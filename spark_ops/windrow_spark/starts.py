@@ -9,6 +9,7 @@ the state is opened by a worker, whose error comes back inside hundreds of lines
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -94,17 +95,18 @@ class CheckedWriter:
         return plain.toTable(*given, **options)
 
     def _check(self, given: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Refuse what does not fit. A checkpoint that cannot be read is left to Spark, which says why."""
+        """Refuse what does not fit. Whatever else is wrong is left to Spark, which says what."""
         names = {key.lower(): value for key, value in options.items()}
         name = names.get("queryname") or (given[4] if len(given) > 4 else None) or self.name
         refused: WindrowError | None = None
-        try:
+        with suppress(
+            Exception
+        ):  # every stream of the session comes here, and none may fail because it was looked at
+            found = sorted(set(re.findall(rf"{METRICS} [0-9a-f]{{12}}", self._described())))
             place = names.get(_LOCATION) or self.given.get(_LOCATION) or self._default_place(name)
-            if place and _is_there(self.frame.sparkSession, str(place)):
-                for figures in sorted(set(re.findall(rf"{METRICS} [0-9a-f]{{12}}", self._described()))):
+            if found and place and _is_there(self.frame.sparkSession, str(place)):
+                for figures in found:
                     refused = refused or _refusal(self.frame.sparkSession, figures, str(place))
-        except PySparkException:
-            return
         if refused is not None:
             raise refused.with_traceback(None) from None
 
