@@ -307,6 +307,16 @@ def test_many_rows_are_lifted_as_one_by_one(aggregate: Aggregate, type_: pa.Data
     assert encode(monoid, together, 0, 3) == encode(monoid, alone, 0, 3)
 
 
+@pytest.mark.parametrize(("many", "few"), [(1, 1), (50, 3), (3000, 2999), (9000, 2)])
+def test_sorted_values_are_merged_bit_by_bit(many: int, few: int) -> None:
+    """Few into many and many into many are merged in different ways; 0.0 and -0.0 keep their places."""
+    random = np.random.default_rng(many)
+    combine = wr.Median("x").bind([pa.float64()]).combine
+    values = np.array([-1.0, -0.0, 0.0, 1.0, NAN])
+    a, b = (np.sort(random.choice(values, count), kind="stable") for count in (many, few))
+    assert combine(a, b).tobytes() == np.insert(a, np.searchsorted(a, b), b).tobytes()
+
+
 def test_rows_are_lifted_one_by_one_where_that_is_cheaper() -> None:
     """Few rows to a slot, or a partial that does not grow with them."""
     rows, every = np.arange(8), np.empty(0, dtype=bool)

@@ -25,6 +25,9 @@ from windrow.columns.arrow import Array, physical_dtype
 from windrow.errors import AggregateError
 from windrow.kernels.extents.sliding import SlidingQuantiles, SlidingTopK
 
+FEW_INTO_MANY = 4096
+"""From about so many values on, finding the places of a few others is faster than sorting all."""
+
 
 @dataclass(frozen=True)
 class Collect(Aggregate):
@@ -243,7 +246,11 @@ def _merged(a: Array, b: Array) -> Array:
         a, b = b, a
     if not len(b):
         return a
-    return np.insert(a, np.searchsorted(a, b), b)
+    if len(a) > FEW_INTO_MANY + 64 * len(b):
+        return np.insert(a, np.searchsorted(a, b), b)
+    both = np.concatenate((b, a))  # equal values keep this order, as they do above
+    both.sort(kind="stable")  # it merges two ascending runs in linear time
+    return both
 
 
 def interpolated(ascending: Array, q: float) -> float:
