@@ -21,7 +21,7 @@ from windrow.algorithms.base import (
     grow_left,
 )
 from windrow.kernels.columns.layout import ColumnOutput, Input
-from windrow.kernels.columns.lifted import emit, join, row, span
+from windrow.kernels.columns.lifted import emit, join, row, some, span
 from windrow.kernels.partials import copy, load, merge, store
 
 RUN = 64
@@ -73,8 +73,7 @@ def fill(state: Any, rows: Input, range_: int, out: ColumnOutput) -> None:
     grown = ((range_ + 1) >> meta[TOP] << meta[TOP]) - 1
     for begin in range(0, grown, RUN):
         stop = min(begin + RUN, grown)
-        for place in range(begin, stop):
-            store(forest, at(meta, 0, place), row(rows, place))
+        lift_all(some(rows, begin, stop), span(forest, begin, stop))
         raise_due(meta, forest, raised, stop + 1)
         raised = stop + 1
     meta[TAIL] = grown
@@ -98,7 +97,7 @@ def take_rows(
     meta, forest, _, result = state
     count, window, at_leaf = stop - tail, tail - range_ + 1, tail & (meta[LEAVES] - 1)
     rest = span(ahead, 2 * RUN, 2 * RUN + count)
-    lift_all(rows, tail, rest)
+    lift_all(some(rows, tail, stop), rest)
     fit = min(count, meta[LEAVES] - at_leaf)
     copy_all(span(forest, at_leaf, at_leaf + fit), rest, fit)
     if fit < count:
@@ -108,10 +107,10 @@ def take_rows(
     emit_all(results, span(ahead, position, position + count), rest)
 
 
-def lift_all(rows: Input, first: int, into: Any) -> None:
+def lift_all(rows: Input, into: Any) -> None:
     """Rows as partials."""
     for i in range(len(into[0])):
-        store(into, i, row(rows, first + i))
+        store(into, i, row(rows, i))
 
 
 def copy_all(into: Any, source: Any, count: int) -> None:

@@ -12,6 +12,7 @@ combined. To the seam of :mod:`windrow.kernels.partials` this adds, for such mon
 ``emit(out, i, p)``           p's result into ``out.values[i]``; if it may be null, whether it is not into
                               ``out.ok[i]``
 ``span(p, begin, end)``       the slots from begin up to but without end, counted from 0
+``some(rows, begin, end)``    the rows from begin up to but without end, counted from 0
 ============================  ===============================================================================
 
 Whatever a user's function returns becomes the field's type at once, so that compiled and interpreted code
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from windrow.aggregates.algebra import Monoid
+from windrow.kernels.columns.layout import Input
 from windrow.kernels.partials import slots
 
 
@@ -47,11 +49,15 @@ def row_slots(monoid: Monoid, masked: bool) -> dict[str, Any]:
         "def span(p, begin, end):\n    return ("
         + "".join(f"p[{f}][begin:end], " for f in range(len(fields)))
         + ")",
+        "def some(rows, begin, end):\n    return Input(("
+        + "".join(f"rows.columns[{c}][begin:end], " for c in range(len(monoid.inputs)))
+        + "), rows.valid[begin:end])",
         "def emit(out, i, p):\n    " + (_EMIT if monoid.defined is None else _EMIT_DEFINED),
     ]
     names: dict[str, Any] = {
         "__name__": "windrow.kernels.columns.lifted",
         "IDENTITY": monoid.identity,
+        "Input": Input,
         "tuple_lift": monoid.lift,
         "tuple_combine": monoid.combine,
         "tuple_lower": monoid.lower,
@@ -59,7 +65,10 @@ def row_slots(monoid: Monoid, masked: bool) -> dict[str, Any]:
         **types,
     }
     exec("\n\n".join(source), names)
-    return {**slots(monoid), **{name: names[name] for name in ("nothing", "row", "join", "emit", "span")}}
+    return {
+        **slots(monoid),
+        **{name: names[name] for name in ("nothing", "row", "join", "emit", "span", "some")},
+    }
 
 
 _EMIT = "out.values[i] = tuple_lower(p)"
@@ -72,4 +81,4 @@ def _placeholder(*_: Any) -> Any:
     )
 
 
-nothing = row = join = emit = span = _placeholder
+nothing = row = join = emit = span = some = _placeholder
