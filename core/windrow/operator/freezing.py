@@ -98,12 +98,22 @@ def put_slides(table: SliceTable, keys: Ints, slides: list[Array]) -> None:
         array[:, keys] = columns
 
 
-def weight(table: SliceTable, keys: Ints | slice) -> Ints:
-    """How many slices and stored rows each key has."""
-    found: Ints = table.slices.held[keys].copy()
+def weights(table: SliceTable) -> Ints:
+    """How many slices and stored rows each key with slices has, by its number. May be what the table itself holds."""
+    held: Ints = table.slices.held
+    found = held
     for state in table.aggregates:
         if isinstance(state, ExtentState):
-            found += state.rows.end[keys] - state.rows.begin[keys]
+            found = found + np.where(held > 0, state.rows.end - state.rows.begin, 0)
+    return found
+
+
+def weight(table: SliceTable, keys: Ints) -> Ints:
+    """How many slices and stored rows these keys have, which have slices."""
+    found: Ints = table.slices.held[keys]
+    for state in table.aggregates:
+        if isinstance(state, ExtentState):
+            found = found + state.rows.end[keys] - state.rows.begin[keys]
     return found
 
 

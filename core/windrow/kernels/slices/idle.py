@@ -6,12 +6,14 @@ from __future__ import annotations
 from windrow.kernels.slices.layout import FOREVER, NONE
 
 
-def hear(keys, times, last, refused, edges, closed, lengths):
+def hear(keys, times, last, refused, counted, coming, since, shift, silences):
     """Rows of these keys came, the latest of each at one of these times. Counts the silences that they end.
 
-    ``closed`` and ``lengths`` have an entry for each edge, for silences up to it, and one for longer ones. Without edges
-    nothing is counted. Returns how many silences ended, and the earliest time.
+    A key that :func:`find_idle` has counted leaves ``coming``. ``silences`` are edges, and for each how many silences are up to
+    it, and their sum, with one more entry for longer ones. Without edges nothing is counted. Returns how many silences
+    ended, and the earliest time.
     """
+    edges, closed, lengths = silences
     count = 0
     earliest = FOREVER
     for n in range(len(keys)):
@@ -20,6 +22,9 @@ def hear(keys, times, last, refused, edges, closed, lengths):
         earliest = min(earliest, time)
         refused[key] = False
         if time > last[key]:
+            if counted[key] > 0:
+                coming[part_of(last[key], since, shift, coming)] -= counted[key]
+                counted[key] = 0
             silence = time - last[key]
             last[key] = time
             if len(edges) > 0 and silence < FOREVER:
@@ -43,35 +48,46 @@ def place_among(edges, value):
     return low
 
 
-def count_lasting(held, of, last, watermark, edges, counts, lengths):
-    """Count the silences of all keys with slices, hot or cold, that last at a watermark, as :func:`hear` does."""
-    for key in range(len(of)):
+def part_of(last, since, shift, coming):
+    """Which entry of ``coming`` counts a key: the first if its last row is not after ``since``, then one for each part of D."""
+    if last <= since:
+        return 0
+    return min(1 + ((last - since - 1) >> shift), len(coming) - 1)
+
+
+def count_lasting(held, of, last, watermark, stride, edges, counts, lengths):
+    """Count the silences of keys with slices, hot or cold, that last at a watermark, as :func:`hear` does.
+
+    One key in ``stride`` stands for all of them.
+    """
+    for key in range(0, len(of), stride):
         if held[key] > 0 or of[key] != NONE:
             silence = max(watermark - last[key], 0)
             at = place_among(edges, silence)
-            counts[at] += 1
-            lengths[at] += silence
+            counts[at] += stride
+            lengths[at] += silence * stride
 
 
-def find_idle(held, of, refused, last, weights, since, cohort, step, coming, idle):
+def find_idle(of, refused, last, weights, since, shift, cohort, counted, coming, idle):
     """List the hot keys with slices whose last row is not after ``since``.
 
-    Returns how many these are, how much they weigh together, and the earliest time that ``since`` can be when a cohort is
-    idle. ``coming`` is room for the weight of keys whose last row is up to so many ``step`` after ``since``.
+    Returns how many these are, and how much they weigh together. ``coming`` becomes what the hot keys weigh by the time of
+    their last row, in parts of ``1 << shift``; see :func:`part_of`. ``counted`` is what each key weighs there: the cohort at
+    most, and nothing once it is listed with a cohort.
     """
     count = 0
     weight = 0
     for key in range(len(of)):
-        if held[key] > 0 and of[key] == NONE and not refused[key]:
+        counted[key] = 0
+        if weights[key] > 0 and of[key] == NONE and not refused[key]:
+            counted[key] = min(weights[key], cohort)
+            coming[part_of(last[key], since, shift, coming)] += counted[key]
             if last[key] <= since:
                 idle[count] = key
                 count += 1
                 weight += weights[key]
-            else:
-                coming[min((last[key] - since - 1) // step, len(coming) - 1)] += weights[key]
-    together = 0 if weight >= cohort else weight
-    for at in range(len(coming)):
-        together += coming[at]
-        if together >= cohort:
-            return count, weight, since + 1 + at * step
-    return count, weight, FOREVER
+    if weight >= cohort:
+        coming[0] = 0
+        for n in range(count):
+            counted[idle[n]] = 0
+    return count, weight
