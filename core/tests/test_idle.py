@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import multiprocessing
+import os
+import signal
 import struct
 import sys
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,7 @@ import windrow as wr
 from windrow import errors
 from windrow.columns.encoding import decode_value, encode_value
 from windrow.operator import row_store, shrinking
+from windrow.operator import workers as sharing
 from windrow.operator.auto_idle import AutoIdle, Costs
 from windrow.operator.emitter import Emitter
 from windrow.operator.window_batches import WindowWorker
@@ -24,6 +30,7 @@ from windrow.storage.codec import compress, decompress
 from windrow.storage.cold_block import LARGEST, Codec, pack, unpack
 from windrow.storage.cold_codec import CODECS
 from windrow.storage.pages import MemoryPages
+from windrow.storage.rocksdb import RocksDBPages
 from windrow.storage.scrub import scrub
 
 SECOND = 1_000_000
@@ -180,6 +187,24 @@ def test_threads_and_compiled_code_freeze_alike() -> None:
         assert operator.idle.freezes > 20
 
 
+def test_functions_of_whole_windows_shared_by_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOOK", "START", "WORTH"):
+        monkeypatch.setattr(sharing, name, 0.0)
+    data, asked = rows(11, disorder=8), query("whole, of texts")
+    expected = list(run(wr.Operator(asked, compiled=False), data, 20))
+    operator = wr.Operator(asked, compiled=False, idle=wr.Idle("5s", cohort=1), workers=2)
+    assert list(run(operator, data, 20)) == expected and operator.idle.thaws > 5
+
+
+@pytest.mark.parametrize("name", [*CASES, "DABA"])
+def test_explain_says_whether_keys_are_frozen(name: str) -> None:
+    asked = wr.Query(by="key", time="ts", **CASES["time"], algorithm=name) if name == "DABA" else query(name)
+    told, hot = wr.explain(asked, rows(0).schema).idle, name in {*HOT, "DABA"}
+    operator = wr.Operator(asked, rows(0).schema, compiled=False, idle="0s")
+    assert (operator.idle.after is None) == hot
+    assert told == (f"stay hot: {operator.idle.why}" if hot else "frozen, if idle= is given")
+
+
 def test_a_snapshot_goes_on_under_another_duration() -> None:
     data, asked = rows(3), query("time")
     first, rest = data.slice(0, 300), data.slice(300)
@@ -220,7 +245,7 @@ def counted(data: pa.Table, after: int, range_: int, slide: int, step: int, coho
     return freezes, thaws
 
 
-@pytest.mark.parametrize(("after", "cohort"), [(0, 1), (10, 1), (25, 1), (60, 1), (10, 12)])
+@pytest.mark.parametrize(("after", "cohort"), [(0, 1), (10, 1), (25, 1), (60, 1), (10, 12), (25, 9), (6, 5)])
 def test_freezes_and_thaws_are_those_of_the_papers_definition(after: int, cohort: int) -> None:
     data = rows(4, 500)
     asked = wr.Query(by="key", time="ts", window=wr.TimeWindow("80s", "10s"), aggregates={"n": wr.Count()})
@@ -377,6 +402,42 @@ def test_a_store_goes_on_after_crashes_between_freeze_and_commit(name: str) -> N
     assert not report.damaged and not report.unneeded
 
 
+def killed_job(folder: Path) -> None:
+    """Goes on where the store is, commits three batches, and dies after the next batch has frozen keys."""
+    data, asked = rows(12, disorder=8), query("time")
+    pages = RocksDBPages(folder / "state")
+    operator = wr.Operator.open(asked, data.schema, pages, compiled=False, idle=wr.Idle("0s", cohort=1))
+    for number in range(operator.commits, data.num_rows // 60):
+        operator.process(data.slice(60 * number, 60))
+        seen = int(data.slice(0, 60 * (number + 1))["ts"].to_numpy().max())
+        windows = canonical(operator.advance(seen - 5 * SECOND))
+        (folder / f"{number}.json").write_text(json.dumps(windows))
+        if number % 4 == 3 and not (folder / f"{number}.killed").exists():
+            (folder / f"{number}.killed").write_text(str(operator.idle.freezes))
+            os.kill(os.getpid(), signal.SIGKILL)
+        operator.commit()
+    (folder / "rest.json").write_text(json.dumps(canonical(operator.flush())))
+
+
+def test_a_process_that_is_killed_between_freeze_and_commit(tmp_path: Path) -> None:
+    data, asked, codes = rows(12, disorder=8), query("time"), []
+    while codes[-1:] != [0]:
+        process = multiprocessing.get_context("forkserver").Process(target=killed_job, args=(tmp_path,))
+        process.start()
+        process.join()
+        codes.append(process.exitcode)
+        assert process.exitcode in (0, -signal.SIGKILL)
+    frozen = [int(path.read_text()) for path in tmp_path.glob("*.killed")]
+    assert len(frozen) == len(codes) - 1 == 2 and min(frozen) > 2
+    plain = wr.Operator(asked, data.schema, compiled=False)
+    for number in range(data.num_rows // 60):
+        plain.process(data.slice(60 * number, 60))
+        seen = int(data.slice(0, 60 * (number + 1))["ts"].to_numpy().max())
+        windows = json.dumps(canonical(plain.advance(seen - 5 * SECOND)))
+        assert (tmp_path / f"{number}.json").read_text() == windows
+    assert (tmp_path / "rest.json").read_text() == json.dumps(canonical(plain.flush()))
+
+
 def test_rows_of_a_key_that_thawed_are_written_again_and_read_once() -> None:
     """Two keys share a page of rows. One is frozen and thaws; the other one still needs the page."""
     asked, store = query("whole, counted"), MemoryPages()
@@ -529,6 +590,21 @@ def test_auto_gives_the_same_windows() -> None:
     operator = wr.Operator(asked, compiled=False, idle=wr.Idle("auto", memory="100kB", cohort=1))
     assert list(run(operator, data, 20)) == expected
     assert operator.idle.why.startswith("auto")
+
+
+def test_auto_decides_the_same_again_compiled_or_not() -> None:
+    asked = wr.Query(by="key", time="ts", window=wr.TimeWindow("10m", "1m"), aggregates={"n": wr.Count()})
+    decided = []
+    for compiled in (True, True, False):
+        operator, told = wr.Operator(asked, compiled=compiled, idle=wr.Idle("auto", cohort=64)), []
+        for second in range(0, 400, 5):  # a report every 30 seconds; after 200 seconds half of the keys leave
+            keys = np.arange(second // 5 % 6, 2000 if second < 200 else 1000, 6)
+            operator.process(pa.table({"key": keys, "ts": np.full(len(keys), second * SECOND)}))
+            operator.advance(second * SECOND)
+            told.append((operator.idle.after, operator.idle.freezes, operator.idle.thaws, operator.idle.why))
+        decided.append(told)
+    assert decided[0] == decided[1] == decided[2]
+    assert decided[0][-1][1:3] == (1000, 0) and len({after for after, *_ in decided[0]}) > 1
 
 
 @pytest.mark.parametrize("name", ["time", "update in order", "two windows", "whole"])
