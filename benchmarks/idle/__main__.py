@@ -4,6 +4,7 @@
     python -m benchmarks.idle --quick                  # a tenth of the rows, and one round
     python -m benchmarks.idle --only codecs limits     # some tables; the others stay as they are
     python -m benchmarks.idle --only runs --more --rounds 1    # one more round beside those that were measured
+    python -m benchmarks.idle --only spark             # what a running job writes; needs windrow[spark]; likewise flink
 
 It writes a table for each section into ``benchmarks/results/idle``; ``linear_road.csv`` and the pictures follow from the runs in
 ``runs.csv``, and ``hours.csv`` from those in ``hours_runs.csv``. ``pip install -e '.[dev]'`` has pcodec and matplotlib.
@@ -17,11 +18,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.idle import clairvoyant, codecs, layers, limits, linear_road, million
+from benchmarks.idle import clairvoyant, codecs, layers, limits, linear_road, million, on_flink, on_spark
 from benchmarks.redraw import rows as read
 
 RESULTS = Path(__file__).parents[1] / "results" / "idle"
 SECTIONS = ("runs", "hours", "codecs", "clairvoyant", "limits", "million", "layers")
+ENGINES = ("spark", "flink")
 HOURS = 11_000_000
 """All reports of an expressway: three hours, as in the paper."""
 
@@ -31,7 +33,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, and one round")
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--only", nargs="+", choices=SECTIONS + ENGINES, default=list(SECTIONS))
     parser.add_argument("--rows", type=int, default=2_000_000, help="reports of Linear Road")
     parser.add_argument("--keys", type=int, default=1_000_000, help="silent keys")
     parser.add_argument("--rounds", type=int, default=3)
@@ -48,9 +50,11 @@ def main() -> None:
     sections = {
         "codecs": lambda: codecs.compared(rows // 4, rounds),
         "clairvoyant": lambda: clairvoyant.compared(rows),
-        "limits": lambda: limits.limits(24_000 // share, 2 * rounds),
+        "limits": lambda: limits.limits(100_000 // share, max(2 * rounds, 5)),
         "million": lambda: million.runs(keys),
         "layers": lambda: layers.compared(keys // 10, rounds),
+        "spark": lambda: on_spark.runs(keys),
+        "flink": lambda: on_flink.runs(keys),
     }
     for name in asked.only:
         if name == "runs":

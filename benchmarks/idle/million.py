@@ -20,21 +20,14 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from benchmarks.idle.linear_road import SECOND, resident
+from benchmarks.idle.linear_road import resident
+from benchmarks.idle.million_rows import BUSY, MINUTE, QUERY, SCHEMA, fills, table
 from windrow.operator.shrinking import give_back
 from windrow.storage.pages import MemoryPages, Pages
 from windrow.storage.rocksdb import RocksDBPages
 from windrow.storage.segments import Segments
 
-MINUTE = 60 * SECOND
 BUCKETS = 8
-SCHEMA = pa.schema({"key": pa.int64(), "ts": pa.int64(), "load": pa.float64()})
-QUERY = wr.Query(
-    by="key",
-    time="ts",
-    window=wr.TimeWindow("3h", "1m"),
-    aggregates={"n": wr.Count(), "mean": wr.Mean("load"), "peak": wr.Max("load")},
-)
 
 
 class Counted:
@@ -49,14 +42,6 @@ class Counted:
     def commit(self, put: Mapping[str, bytes], delete: Iterable[str]) -> None:
         self.bytes += sum(map(len, put.values()))
         self.store.commit(put, delete)
-
-
-def table(keys: Any, minute: int, seed: int) -> pa.Table:
-    random = np.random.default_rng(seed)
-    ts = minute * MINUTE + np.sort(random.integers(0, MINUTE, len(keys)))
-    return pa.table(
-        {"key": keys, "ts": ts, "load": np.round(random.normal(20, 5, len(keys)), 1)}, schema=SCHEMA
-    )
 
 
 class Buckets:
@@ -85,11 +70,10 @@ class Buckets:
 
 
 def fill(buckets: Buckets, keys: int) -> None:
-    """Five minutes, in four of which every key has a row, and two of silence."""
-    spread = np.random.default_rng(0).permutation(keys)
-    for minute in range(5):
-        buckets.step(table(spread[np.arange(keys) % 5 != minute], minute, minute), (minute + 1) * MINUTE)
-    buckets.step(table(spread[:0], 5, 5), 7 * MINUTE)
+    """Five minutes with rows, and two of silence."""
+    for minute, rows in enumerate(fills(keys)):
+        buckets.step(rows, (minute + 1) * MINUTE)
+    buckets.step(SCHEMA.empty_table(), 7 * MINUTE)
 
 
 def stores_for(stored: str, folder: str) -> tuple[list[Counted], list[Any]]:
@@ -117,8 +101,7 @@ def measure(idle: Any, keys: int, stored: str, folder: str) -> dict[str, Any]:
     written, watermarks = [], []
     for minute in range(7, 12):
         earlier = sum(store.bytes for store in counted)
-        rows = table(np.repeat(np.arange(100), 10), minute, minute)
-        watermarks.append(buckets.step(rows, (minute + 1) * MINUTE))
+        watermarks.append(buckets.step(table(BUSY, minute, minute), (minute + 1) * MINUTE))
         if counted:
             buckets.commit()
             written.append(sum(store.bytes for store in counted) - earlier)
