@@ -26,14 +26,16 @@ _COLOURS = {
 }
 
 
-def save(figure: Any, path: Path) -> None:
-    """Write a matplotlib figure as an SVG file; the same figure always gives the same bytes."""
+def save(figure: Any, path: Path, *, png: bool = False) -> None:
+    """Write a matplotlib figure as an SVG file; the same figure always gives the same bytes. With ``png``, also a PNG."""
     import matplotlib
 
     written = StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "windrow"}):
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     path.with_suffix(".svg").write_text(themed(written.getvalue()), encoding="utf-8")
+    if png:
+        figure.savefig(path.with_suffix(".png"), dpi=80, metadata={"Software": None})
 
 
 def themed(svg: str) -> str:

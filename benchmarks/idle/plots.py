@@ -1,4 +1,4 @@
-"""The paper's figures from our tables."""
+"""The paper's figures from our tables, as SVG and as PNG."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rates(lines: list[Row], figure: str, label: str, path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     both[0].set_ylabel(label)
     both[0].legend(fontsize=8, frameon=False, title="D")
-    themed.save(picture, path)
+    themed.save(picture, path, png=True)
     pyplot.close(picture)
 
 
@@ -57,5 +57,5 @@ def bars(lines: list[Row], figures: dict[str, str], path: Path, *, log: bool = F
         axes.tick_params(labelsize=8)
         axes.spines[["top", "right"]].set_visible(False)
     every[0].legend(fontsize=8, frameon=False)
-    themed.save(picture, path)
+    themed.save(picture, path, png=True)
     pyplot.close(picture)
