@@ -9,7 +9,7 @@ import click
 from benchmarks.trees import plots, windows
 from benchmarks.trees.measure import Row, write
 
-SECTIONS = ("memory", "operations", "sizes", "evictions", "dimensions", "killed")
+SECTIONS = ("memory", "column", "operations", "sizes", "evictions", "dimensions", "killed")
 
 
 @click.command()
@@ -32,6 +32,8 @@ def main(only: tuple[str, ...], most: int, rounds: int, out: Path) -> None:
 def measured(section: str, most: int, rounds: int):  # type: ignore[no-untyped-def]
     if section == "memory":
         return windows.memory([e for e in (15, 20, 23, 25) if e <= most])
+    if section == "column":
+        return windows.column(min(20, most), rounds)
     if section == "operations":
         return windows.operations(min(20, most), 5_000, rounds)
     if section == "sizes":

@@ -116,6 +116,16 @@ def operations(exponent: int, rows: int, rounds: int) -> Iterator[list[Row]]:
         yield _table(name, "policy", in_turns(_one_by_one(name, values[:rows], size), rounds))
 
 
+def column(exponent: int, rounds: int) -> Iterator[list[Row]]:
+    """The first columns of Table 4.2 alone: windows of 2²⁰ rows in memory, compiled over a column."""
+    size = 1 << exponent
+    values = readings(2 * size)
+    for name, aggregate in AGGREGATES.items():
+        some = _over_columns(aggregate, values, size)
+        del some["LMTA"]
+        yield _table(name, "column", in_turns(some, rounds))
+
+
 def _over_columns(aggregate: Any, values: Any, size: int) -> dict[str, Callable[[], int]]:
     """The contenders in memory over a column; a run counts the rows that fill the window, too."""
     some: dict[str, Callable[[], int]] = {
