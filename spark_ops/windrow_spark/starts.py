@@ -46,9 +46,12 @@ def check_at_start(frame: Any, fitted: FittedQuery, buckets: int) -> None:
             return
         _WATCHED.add(kind)
         plain = kind.writeStream
+        if not isinstance(plain, property) or plain.fget is None:
+            return  # a DataFrame that is not PySpark's own; the first micro-batch refuses what does not fit
+        made_by = plain.fget
 
         def write_stream(frame: Any) -> Any:
-            writer = plain.fget(frame)
+            writer = made_by(frame)
             writer.__class__ = _checking(type(writer))
             writer.watch(frame)
             return writer
