@@ -156,8 +156,8 @@ class ColdKeys:
         if len(idle):
             self.freezes += self.freeze(table, idle)
             self._gather(table)
+            self.spare.after_freezing(table)
             self._look_ahead(table, None if self._leaving else idle)
-        self.spare.after_sweep(table, froze=len(idle) > 0)
 
     # Freeze and thaw.
 

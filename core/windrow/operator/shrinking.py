@@ -23,8 +23,6 @@ KEYS = 8
 
 MUCH = 1 << 16
 """Room for fewer slices is left to the allocators."""
-QUIET = 4
-"""After keys were frozen, arrays shrink when so many sweeps in a row have frozen none."""
 PART = 4
 """Memory is given back when the slices that were frozen are one in so many."""
 
@@ -36,8 +34,6 @@ class SpareRoom:
     def __init__(self) -> None:
         self._updates = self._left = self._room = 0
         """Updates of keys since arrays shrank, slices frozen since memory was given back, and the room there was then."""
-        self._waits, self._quiet = False, 0
-        """Whether keys were frozen since it was seen whether arrays should shrink, and how many sweeps froze none since then."""
 
     def updated(self, keys: int) -> None:
         """So many keys get rows."""
@@ -52,14 +48,8 @@ class SpareRoom:
         if table.slot_room > max(2 * self._room, MUCH):
             self._give_back(table)
 
-    def after_sweep(self, table: SliceTable, *, froze: bool) -> None:
-        """Called at every watermark. After keys were frozen, others may follow: arrays shrink after some sweeps that freeze
-        none, or when seven in eight of their slots are unused."""
-        self._waits, self._quiet = self._waits or froze, 0 if froze else self._quiet + 1
-        used = table.slot_room - int(table.slices.unused[0])
-        if not self._waits or (self._quiet < QUIET and 8 * used > table.slot_room):
-            return
-        self._waits = False
+    def after_freezing(self, table: SliceTable) -> None:
+        """Called when keys have been frozen."""
         shrunk = shrink(table, self._updates)
         if shrunk:
             self._updates = 0
