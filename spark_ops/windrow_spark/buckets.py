@@ -18,13 +18,16 @@ from typing import Any, Protocol
 from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 FINISHED = (
     "windows binary, late binary, emitted long, late_rows long, pages long, written long, compile_seconds double, "
     "cold_keys long, freezes long, thaws long"
 )
 MARK, HEADER_STATE, PAGES_STATE = "mark", "header", "pages"
-MARK_SCHEMA = "token binary, wake long, buckets int"
+# Not as text: every task of every micro-batch would have Spark parse each of them, twice.
+MARK_SCHEMA = StructType().add("token", BinaryType()).add("wake", LongType()).add("buckets", IntegerType())
+PAGE, PAGE_NAME = StructType().add("page", BinaryType()), StructType().add("name", StringType())
 
 
 class BucketWorker(Protocol):
@@ -108,8 +111,8 @@ class BucketVariables:
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
         self.mark = handle.getValueState(MARK, MARK_SCHEMA)
-        self.header = handle.getValueState(HEADER_STATE, "page binary")
-        self.pages = handle.getMapState(PAGES_STATE, "name string", "page binary")
+        self.header = handle.getValueState(HEADER_STATE, PAGE)
+        self.pages = handle.getMapState(PAGES_STATE, PAGE_NAME, PAGE)
 
     def wake_at(self, due: int | None, set_before: int | None, *, fired: bool) -> int | None:
         """Set the bucket's one timer to the millisecond at which a window is due, but not before 1970, where Spark has no watermark."""

@@ -68,19 +68,23 @@ def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: U
     wanted = ["kind", *wanted, "message"] if reports else wanted
     if updates.isStreaming:
         _check_watermark(updates)
-        found = _stream(rows, settings, pa.schema([_OUT.field(name) for name in wanted]))
+        return _stream(rows, settings, pa.schema([_seen(_OUT.field(name), numbers) for name in wanted]))
+    run = _batch(settings)
+    if settings.last_round:  # all spaces in one task
+        found = rows.coalesce(1).mapInArrow(_gathered(run), spark_schema(_OUT))
     else:
-        run = _batch(settings)
-        if settings.last_round:  # all spaces in one task
-            found = rows.coalesce(1).mapInArrow(_gathered(run), spark_schema(_OUT))
-        else:
-            found = rows.groupBy(SPACE).applyInArrow(run, spark_schema(_OUT))
-        found = found if reports else found.where(column("kind") == "update")
+        found = rows.groupBy(SPACE).applyInArrow(run, spark_schema(_OUT))
+    found = found if reports else found.where(column("kind") == "update")
     time = column("ts") if numbers else F.timestamp_micros(column("ts")).alias("ts")
     return found.select(*(time if name == "ts" else name for name in wanted))
 
 
 _OUT = pa.schema([*OUTPUT, (SPACE, pa.string())])
+
+
+def _seen(field: pa.Field, numbers: bool) -> pa.Field:
+    """The column as it leaves the query: times are what those of updates are."""
+    return field.with_type(pa.timestamp("us", "UTC")) if field.name == "ts" and not numbers else field
 
 
 def _stream(rows: Any, settings: Settings, wanted: pa.Schema) -> Any:
@@ -99,7 +103,7 @@ def _stream(rows: Any, settings: Settings, wanted: pa.Schema) -> Any:
         F.sum("reported").alias("reported"),
         F.count("*").alias("spaces"),
     )
-    return counted.select("rows", SPACE).mapInArrow(unpack_named(wanted, SPACE), spark_schema(wanted))
+    return counted.mapInArrow(unpack_named(wanted, SPACE), spark_schema(wanted))
 
 
 _COUNTS = ("emitted", "reported")

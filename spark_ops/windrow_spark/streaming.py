@@ -92,9 +92,11 @@ def stream(
         )
     )
     late = fitted.schema if query.late == "side" else None
-    packed = finished.select("windows") if late is None else finished.select("windows", "late")
     extra = [] if late is None else [StructField(LATE, spark_schema(late))]
     output = StructType([*fitted.output.fields, *extra])
+    if workers is None and late is None:  # a select would make the plan of every micro-batch longer
+        return finished.mapInArrow(unpack(fitted.bound.output_schema, late), output)
+    packed = finished.select("windows") if late is None else finished.select("windows", "late")
     if workers is None:
         return packed.mapInArrow(unpack(fitted.bound.output_schema, late), output)
     sent = packed.mapInArrow(scatter, packed.schema).repartition(workers)
