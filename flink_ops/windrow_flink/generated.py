@@ -45,13 +45,13 @@ def gather(
     disorder: Duration | None,
     uid: str,
     *,
-    record_time: bool = False,
+    record_time: int | None = None,
 ) -> DataStream:
     """Rows of a stream as packed elements, in the order of each bucket's rows.
 
     ``known`` are the columns of the stream, ``kept`` those that cross. With ``disorder`` watermarks are made from the
     query's time column; otherwise those of the stream go along. With ``record_time``, that column is Flink's own time of
-    a row.
+    a row and so many milliseconds.
     """
     columns = []
     for field in kept:
@@ -60,7 +60,7 @@ def gather(
                 f"column {field.name!r} is a {field.type}, which cannot cross in batches; make it a number, a boolean or a text "
                 "(a time as whole microseconds, Types.LONG()), or give windowed() the rows one by one (gather=False)"
             )
-        own = record_time and field.name == query.time
+        own = record_time is not None and field.name == query.time
         columns.append(f"{KINDS[field.type]}{-1 if own else known.get_field_index(field.name)}")
     times, divided = (1, 1) if query.time_unit is None else PER_UNIT[query.time_unit]
     made = _generated(
@@ -75,6 +75,7 @@ def gather(
             _joined(flink_keys),
             _milliseconds(disorder),
             ROWS,
+            record_time or 0,
         ],
         PACKED,
     )

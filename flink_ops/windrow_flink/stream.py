@@ -58,7 +58,8 @@ def windowed(
     gather
         With ``True``, the JVM gathers rows until the next watermark, and they cross into Python together; with ``False``,
         one by one. ``None`` gathers them if all columns that the query reads are numbers, booleans and texts, unless
-        ``python.fn-execution.bundle.size`` is 1. No window comes later than without. A job has to resume in the same way.
+        ``python.fn-execution.bundle.size`` is 1. A window then comes at most ``pipeline.auto-watermark-interval`` later. A job has
+        to resume in the same way.
     idle
         How long a key has to be silent until its windows are frozen: see :class:`windrow.Idle`. It may change.
     uid

@@ -59,8 +59,8 @@ def windowed_table(
     The query's time column must be the table's time attribute (the one its ``WATERMARK`` is declared for).
     ``push_down`` says who aggregates rows into slices: ``True`` is Flink SQL, ``False`` is Python. "auto" is SQL if that
     cannot change the result: time windows, no lateness, and aggregates whose SQL form rounds no more than ours.
-    :func:`pushed_down` tells what would be done, and why. ``pushdown`` is another spelling of ``push_down``. Rows for
-    Python are gathered by the JVM if all their columns are numbers, booleans and texts; otherwise they cross one by one.
+    :func:`pushed_down` tells what would be done, and why. ``pushdown`` is another spelling of ``push_down``. Rows and
+    slices for Python are gathered by the JVM if all their columns are numbers, booleans and texts; otherwise they cross one by one.
     A row with the time of the watermark itself is not late, so ``WATERMARK FOR ts AS ts`` keeps rows of equal times.
     """
     asked = push_down_option(push_down, pushdown)
@@ -78,17 +78,16 @@ def windowed_table(
     environment.create_temporary_view(name, table)
     kept = kept_columns(query, schema)
     flink_keys = list(spread(checked(buckets, query)))
+    columns, text, shift = _crossing(bound, name, kept, slices)
+    stream = environment.to_data_stream(environment.sql_query(text))
     codec: LogCodec
-    if slices is None and kinds_of(kept) is not None:
-        codec = Packed(kept)
-        stream = environment.to_data_stream(environment.sql_query(_columns_sql(name, kept)))
-        elements = gather(stream, query, kept, kept, flink_keys, None, uid, record_time=True)
+    if kinds_of(columns) is not None:
+        codec = Packed(columns)
+        elements = gather(stream, query, columns, columns, flink_keys, None, uid, record_time=shift)
     else:
-        codec, text, shift = _row_by_row(bound, name, kept, slices)
-        columns = codec.schema
+        codec = RowCodec(columns, query.time, range(len(columns)))
         of = KeyOf([columns.get_field_index(each) for each in query.by], Buckets(flink_keys))
         step = FromTable(codec, of, columns.get_field_index(query.time), shift)
-        stream = environment.to_data_stream(environment.sql_query(text))
         elements = stream.process(step, output_type=PACKED).name(f"{uid}-key").uid(f"{uid}-key")
     wiring = Wiring(query, codec, rows_out, ttl=time_to_live(ttl), schema=None if slices is None else kept)
     found = finish_rows(keyed_by_first(elements, BYTES), wiring, bound.output_schema, uid)
@@ -162,20 +161,17 @@ def _environment(table: object) -> StreamTableEnvironment:
     return environment
 
 
-def _row_by_row(
+def _crossing(
     bound: BoundQuery, view: str, kept: pa.Schema, slices: Panes | None
-) -> tuple[RowCodec, str, int]:
-    """How rows, or the slices that SQL makes of them, cross one by one.
+) -> tuple[pa.Schema, str, int]:
+    """What crosses into Python: rows, or the slices that SQL makes of them.
 
-    Returns the codec, the SQL that gives them, and what turns Flink's time of a row into the operator's, in milliseconds:
+    Returns the columns, the SQL that gives them, and what turns Flink's time of a row into the operator's, in milliseconds:
     the time of a slice is its last millisecond there, and its first here.
     """
     if slices is None:
-        columns, shift, text = kept, 0, _columns_sql(view, kept)
-    else:
-        columns, shift = _partial_schema(bound), 1 - slices.length // MILLISECOND
-        text = _slice_sql(bound, view, slices)
-    return RowCodec(columns, bound.query.time, range(len(columns))), text, shift
+        return kept, _columns_sql(view, kept), 0
+    return _partial_schema(bound), _slice_sql(bound, view, slices), 1 - slices.length // MILLISECOND
 
 
 def _columns_sql(view: str, kept: pa.Schema) -> str:

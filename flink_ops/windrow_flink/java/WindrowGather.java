@@ -2,7 +2,7 @@
 // Gathers rows by bucket of keys, column by column; an element holds many rows of one bucket.
 //
 // All that was gathered goes out before a watermark and before a checkpoint barrier. So nothing has to be kept in state,
-// every row meets the watermark that it met before, and no window comes later.
+// and no row becomes late.
 //
 // Flink compiles this text in the TaskManagers, as it does with the operators of its SQL. Its compiler, Janino, knows no
 // lambdas, and makes wrong code of some conditional expressions inside the arguments of a call.
@@ -22,6 +22,7 @@ import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
 import org.apache.flink.streaming.runtime.tasks.StreamTask;
+import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.apache.flink.table.runtime.operators.TableStreamOperator;
 import org.apache.flink.types.Row;
 
@@ -40,6 +41,7 @@ public class WindrowGather extends TableStreamOperator implements OneInputStream
   private final boolean timed;
   private final long disorder;
   private final int rows;
+  private final long shift;
   private final int fingerprint;
 
   private transient Bucket[] buckets;
@@ -47,6 +49,8 @@ public class WindrowGather extends TableStreamOperator implements OneInputStream
   private transient long latest;
   private transient long told;
   private transient long interval;
+  private transient long passed;
+  private transient Watermark held;
 
   public WindrowGather(
       Object[] references, StreamTask task, StreamConfig config, Output output, ProcessingTimeService clock)
@@ -70,6 +74,7 @@ public class WindrowGather extends TableStreamOperator implements OneInputStream
     disorder = Long.parseLong((String) references[6]);
     timed = disorder >= 0;
     rows = Integer.parseInt((String) references[7]);
+    shift = Long.parseLong((String) references[8]);
     setup(task, config, output);
     setProcessingTimeService(clock);
   }
@@ -98,7 +103,7 @@ public class WindrowGather extends TableStreamOperator implements OneInputStream
     Object[] row = new Object[kinds.length];
     for (int c = 0; c < row.length; c++) {
       int position = positions[c];
-      if (position < 0) row[c] = Long.valueOf(element.getTimestamp() * 1000L);
+      if (position < 0) row[c] = Long.valueOf((element.getTimestamp() + shift) * 1000L);
       else if (value instanceof Row) row[c] = ((Row) value).getField(position);
       else row[c] = ((Tuple) value).getField(position);
     }
@@ -181,23 +186,39 @@ public class WindrowGather extends TableStreamOperator implements OneInputStream
     for (int i = 0; i < bytes; i++) crc.update((int) (value >> (8 * i)) & 255);
   }
 
-  // A table's watermark is often the time of its latest row, and another row of that time may follow.
+  // A stream that is read faster than it came about has many watermarks, with few rows between them. Those that come
+  // within one interval of the clock are held until it ends, and the last of them passes.
   public void processWatermark(Watermark mark) throws Exception {
-    boolean last = mark.getTimestamp() == Long.MAX_VALUE;
-    if (timed && !last) return;  // they are made here
-    flush();
-    if (positions[time] < 0 && !last) mark = new Watermark(mark.getTimestamp() - 1);
-    super.processWatermark(mark);
+    if (mark.getTimestamp() == Long.MAX_VALUE) {
+      pass(mark);
+    } else if (!timed) {
+      // A table's watermark is often the time of its latest row, and another row of that time may follow.
+      held = positions[time] < 0 ? new Watermark(mark.getTimestamp() - 1) : mark;
+      if (getProcessingTimeService().getCurrentProcessingTime() >= passed + interval) pass(held);
+    }
+  }
+
+  public void processWatermarkStatus(WatermarkStatus status) throws Exception {
+    if (held != null) pass(held);
+    super.processWatermarkStatus(status);
   }
 
   public void onProcessingTime(long timestamp) throws Exception {
-    flush();
-    long mark = latest == Long.MIN_VALUE ? latest : Math.floorDiv(latest, 1000L) - disorder - 1;
-    if (timed && mark > told) {
-      told = mark;
-      super.processWatermark(new Watermark(mark));
+    if (timed && latest != Long.MIN_VALUE) {
+      long mark = Math.floorDiv(latest, 1000L) - disorder - 1;
+      if (mark > told) held = new Watermark(mark);
     }
+    if (held != null) pass(held);
+    else flush();
     wake();
+  }
+
+  private void pass(Watermark mark) throws Exception {
+    flush();
+    held = null;
+    told = mark.getTimestamp();
+    passed = getProcessingTimeService().getCurrentProcessingTime();
+    super.processWatermark(mark);
   }
 
   private void wake() {
