@@ -207,7 +207,7 @@ def test_the_state_of_a_count_window_does_not_grow(tmp_path: Path) -> None:
 
     A checkpoint has the log, and the rows that wait for the next watermark. On a fast machine these are many, unless it comes soon.
     """
-    rows, waiting = 40_000, 1 << 18
+    rows, waiting = 400_000, 1 << 18
     settings = {"pipeline.auto-watermark-interval": "10 ms"}
     flink = environment(checkpoints=tmp_path, every="200ms", settings=settings)
     query = wr.Query(by="plug", window=wr.CountWindow(1000, 100), aggregates={"peak": wr.Max("load")})
