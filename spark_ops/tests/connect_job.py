@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
     remaining(stream, QUERY, checkpoint).write.parquet(str(folder / "rest"))
     inspect_state(checkpoint, QUERY, stream).write.parquet(str(folder / "state"))
     other = wr.Query("plug", window=QUERY.window, aggregates={"n": wr.Count()})
-    late = windowed(stream.withWatermark("ts", "1 second"), other).writeStream.format("noop")
+    late = windowed(stream.withWatermark("ts", "1 second"), other, buckets=4).writeStream.format("noop")
     try:
         late.option("checkpointLocation", checkpoint).start()
     except FingerprintMismatch as refused:
