@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import pickle
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import windrow as wr
 from windrow import errors
 from windrow.code_digest import digest
+from windrow.query.worker_models import extents_of
 from windrow.state.pages import MemoryPages
 from windrow.storage import snapshot
 
@@ -191,3 +193,14 @@ class Longest:
     described = [wr.from_flink(each.Longest(), "x", output="string").described() for each in (before, now)]
     assert described[0]["code"] != described[1]["code"]
     assert described[0]["name"] == described[1]["name"]
+
+
+def test_an_emitter_keeps_the_fingerprint_of_a_query_that_came_from_another_process(tmp_path: Path) -> None:
+    """It may not have all that the digest was taken from, such as the names in annotations of a function."""
+    jobs = module(tmp_path, "LIMIT = 3\n\ndef few(window): return window.n <= LIMIT\n")
+    aggregates = {"n": wr.Count(), "middle": wr.Median("x")}
+    query = wr.Query(window=wr.PolicyWindow(valid=jobs.few), aggregates=aggregates)
+    fingerprint = query.fingerprint
+    del jobs.LIMIT
+    assert extents_of(query, SCHEMA).fingerprint == fingerprint
+    assert dataclasses.replace(query).fingerprint != fingerprint

@@ -13,13 +13,17 @@ from typing import Any
 
 import pytest
 from pipeline_graphs import (
+    FEW,
+    SESSIONS,
+    A,
     city,
     diamond,
     stream_of,
     updates,
 )
 
-from windrow.errors import CorruptSnapshot, PipelineError, StoreError, StoreTaken
+import windrow as wr
+from windrow.errors import CorruptSnapshot, FormatTooNew, PipelineError, StoreError, StoreTaken
 from windrow.pipelines import (
     Change,
     Composite,
@@ -30,6 +34,7 @@ from windrow.pipelines import (
 )
 from windrow.pipelines.scrub import is_space, scrub_space
 from windrow.pipelines.state import read_page, write_page
+from windrow.storage.codec import compress, decompress
 from windrow.storage.pages import MemoryPages
 
 
@@ -112,6 +117,28 @@ def test_damaged_state_is_refused() -> None:
                 for stream in again.runtime.graph.streams:
                     again.history(stream)
     assert Space("s", pages).history("o/x").num_rows == 40
+
+
+@pytest.mark.parametrize("columns", [1, 1 << 40])
+@pytest.mark.parametrize("query", [FEW, SESSIONS])
+def test_windows_of_a_later_version_are_refused_and_no_failure_of_their_composite(
+    query: wr.Query, columns: int
+) -> None:
+    pages = MemoryPages()
+    runtime = Runtime(pages, order="event")
+    window = Composite("o/w", inputs={"a": "o/a"}, query=query)
+    runtime.process(changes=[Change.put(stream.to_dict(), by="o") for stream in (A, window)])
+    runtime.process([(1, 0, "o/a", {"v": 1}), (2, 1, "o/a", {"v": 2})])
+    runtime.advance(3)
+    runtime.commit("1")
+    name = next(name for name in pages.held if name.startswith("w/") and name.endswith("/header"))
+    image = bytearray(decompress(pages.held[name]))
+    image[8] = 99  # the version is the number after the mark
+    pages.held[name] = compress(bytes(image))
+    with pytest.raises(FormatTooNew):
+        again = Runtime(pages, order="event", columns=columns)
+        again.process([(4, 2, "o/a", {"v": 4}), (9, 3, "o/a", {"v": 9})])
+        again.advance(20)
 
 
 def test_text_that_cannot_be_written_again_is_refused() -> None:

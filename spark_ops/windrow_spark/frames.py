@@ -61,8 +61,7 @@ def windowed(
     checkpoint
         Streaming: the ``checkpointLocation`` that ``writeStream`` will have. If its state was written by another query, from
         columns of other types, or with another number of buckets, that is an error here. Without this argument, it is an
-        error when the stream starts: ``writeStream`` looks into its ``checkpointLocation`` then. With ``workers``, the
-        first micro-batch fails.
+        error when the stream starts: ``writeStream`` looks into its ``checkpointLocation`` then.
     idle
         Streaming: how long a key has to be silent until its windows are frozen; see :class:`windrow.Idle`.
 
@@ -84,10 +83,7 @@ def windowed(
         if checkpoint is not None:
             check_checkpoint(frame.sparkSession, fitted, os.fspath(checkpoint), buckets)
         pushed = asked is True and not _obstacle(frame, fitted, True, stream=True)
-        if (
-            workers is None
-        ):  # the state of a stream with workers is made in their processes, which may digest code otherwise
-            check_at_start(frame, fitted, buckets)
+        check_at_start(frame, fitted, buckets)
         return stream(frame, fitted, buckets, push_down=pushed, workers=workers, idle=Idle.of(idle))
     Idle.of(idle)  # a batch has one watermark, at its end
     plan = _plan(frame, fitted, asked, parallel)

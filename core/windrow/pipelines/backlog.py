@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from windrow.errors import CorruptSnapshot, PipelineError, StoreError
+from windrow.errors import PipelineError, SnapshotError, StoreError
 from windrow.pipelines.changes import Id
 from windrow.pipelines.chunks import Chunk, Ints, fitted, in_order, order, whole
 from windrow.pipelines.emissions import Emissions, UpdateColumns
@@ -226,7 +226,7 @@ class Backlog:
             tables = {
                 ran.runner.name: _window_rows(ran, ts) for ran in results if ran.runner.plan.query is not None
             }
-        except (StoreError, CorruptSnapshot):
+        except (StoreError, SnapshotError):
             raise
         except Exception:
             return False

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import groupby
 from typing import Any
 
-from windrow.errors import CorruptSnapshot, StoreError
+from windrow.errors import SnapshotError, StoreError
 from windrow.pipelines.changes import AFTER_WINDOWS, Id
 from windrow.pipelines.emissions import Emissions, Report, Update
 from windrow.pipelines.graph import Graph
@@ -227,7 +227,7 @@ class Execution:
                 values = self._latest(runner, output)
             elif runner.plan.query is not None:
                 values = self._windowed(runner, values, triggers, output)
-        except (StoreError, CorruptSnapshot):
+        except (StoreError, SnapshotError):
             raise
         except Exception as error:
             state.figures.count("failed")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from windrow.errors import CorruptSnapshot, StoreError
+from windrow.errors import SnapshotError, StoreError
 from windrow.pipelines.changes import Id
 from windrow.pipelines.emissions import Report
 from windrow.pipelines.plan import CompositePlan
@@ -85,7 +85,7 @@ class OpenWindows:
         window = self.streams[name]
         try:
             found = window.advance(time)
-        except (StoreError, CorruptSnapshot):
+        except (StoreError, SnapshotError):
             raise
         except Exception as error:
             self.break_off(name, error)

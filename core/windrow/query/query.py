@@ -22,7 +22,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -240,6 +240,12 @@ class Query:
     def __getstate__(self) -> dict[str, Any]:
         """Another process gets the fingerprint too: it may not have the source of functions that come with the query."""
         return {**self.__dict__, "fingerprint": self.fingerprint}
+
+    def with_the_same_state(self, **changes: Any) -> Query:
+        """This query with changes that its state does not depend on, and so with the same fingerprint."""
+        made = replace(self, **changes)
+        made.__dict__["fingerprint"] = self.fingerprint
+        return made
 
     @cached_property
     def described(self) -> str:

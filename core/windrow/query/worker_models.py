@@ -83,4 +83,4 @@ def extents_of(query: Query, schema: pa.Schema) -> Query:
         (name, Extent(name, of, where=of.where) if name in whole else of)
         for name, of in query.aggregates.items()
     )
-    return replace(query, aggregates=Named(aggregates))
+    return query.with_the_same_state(aggregates=Named(aggregates))
