@@ -98,6 +98,35 @@ def test_a_crash_is_found_and_what_was_wrong_before_it_too(
     assert found.line()[2:] == (12 - len(wrong), 0, len(wrong))
 
 
+HANGING = """
+from windrow_conformance.fuzzing import targets, trial
+
+trial.SECONDS = 0.5
+
+def use(value):
+    if value < 0.2:
+        7 ** 10 ** 9  # in compiled code, where no signal reaches Python
+
+targets.TARGETS["hanging"] = trial.Target("hanging", lambda random: random.random(), use)
+"""
+
+
+def test_an_input_that_hangs_in_compiled_code_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HANGING)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    target = Target("hanging", lambda random: random.random(), float)
+    long = {number for number in range(3) if made(target, number) < 0.2}
+    found = fuzz("hanging", 0, 3)
+    assert (
+        {number for number, what in found.wrong if what.startswith("ended the process with -27")}
+        == long
+        != set()
+    )
+    assert found.inputs == 3
+
+
 def test_the_command_says_what_it_tried() -> None:
     ran = CliRunner().invoke(main, ["fuzz", "--target", "duration", "--inputs", "20"])
     assert ran.exit_code == 0 and ran.output.startswith("duration: 20 inputs, ")

@@ -20,12 +20,17 @@ def main(target: Path) -> None:
         for name, options in WAYS.items():
             folder = Path(made) / name
             folder.mkdir()
-            said = output(run(folder, "thread", "hashmap", 1, stop_after=150, linger_at=job.ROWS // 3, **options))
+            said = output(
+                run(folder, "thread", "hashmap", 1, stop_after=150, linger_at=job.ROWS // 3, **options)
+            )
             if not (folder / "savepoint").exists():
                 raise SystemExit(said)
             (saved,) = (folder / "savepoints").iterdir()
             saved.rename(folder / "saved")
-            for file in [*(folder / "saved").iterdir(), *(folder / each for each in ("time", "count", "workers"))]:
+            for file in [
+                *(folder / "saved").iterdir(),
+                *(folder / each for each in ("time", "count", "workers")),
+            ]:
                 if file.exists():
                     archive.write(file, file.relative_to(made))
 

@@ -14,11 +14,8 @@ import sys
 from collections import Counter
 from time import perf_counter
 
+from windrow_conformance.fuzzing import trial
 from windrow_conformance.fuzzing.targets import TARGETS
-from windrow_conformance.fuzzing.trial import outcome
-
-SECONDS = 60
-"""An input that takes more time of the processor hangs. Kernels that it compiles may take half of it."""
 
 
 def main(name: str, first: int, last: int, seen: str, seconds: float) -> None:
@@ -29,8 +26,8 @@ def main(name: str, first: int, last: int, seen: str, seconds: float) -> None:
     file = os.open(seen, os.O_WRONLY | os.O_CREAT)
     for number in range(first, last):
         os.pwrite(file, f"{number:20}".encode(), 0)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        came = outcome(target, number)
+        signal.setitimer(signal.ITIMER_PROF, trial.SECONDS)
+        came = trial.outcome(target, number)
         signal.setitimer(signal.ITIMER_PROF, 0)
         counts[came if not came.startswith("FOREIGN") else "FOREIGN"] += 1
         if came.startswith("FOREIGN"):

@@ -12,6 +12,9 @@ from typing import Any
 from windrow.cli.refusals import Refusal
 from windrow.errors import WindrowError
 
+SECONDS = 60.0
+"""An input that takes more time of the processor hangs. Kernels that it compiles may take half of it."""
+
 
 @dataclass(frozen=True)
 class Target:
