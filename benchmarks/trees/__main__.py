@@ -9,7 +9,7 @@ import click
 from benchmarks.trees import plots, windows
 from benchmarks.trees.measure import Row, write
 
-SECTIONS = ("memory", "column", "operations", "sizes", "evictions", "dimensions", "killed")
+SECTIONS = ("memory", "column", "stored", "operations", "sizes", "evictions", "dimensions", "killed")
 
 
 @click.command()
@@ -34,6 +34,8 @@ def measured(section: str, most: int, rounds: int):  # type: ignore[no-untyped-d
         return windows.memory([e for e in (15, 20, 23, 25) if e <= most])
     if section == "column":
         return windows.column(min(20, most), rounds)
+    if section == "stored":
+        return windows.stored_columns(min(20, most), rounds)
     if section == "operations":
         return windows.operations(min(20, most), 5_000, rounds)
     if section == "sizes":

@@ -55,8 +55,8 @@ def stored(pages: Any, aggregate: Any, values: Any, size: int, batch: int) -> in
 def pages_alone(pages: Any, aggregate: Any, rows: int, size: int, batch: int) -> int:
     """The pages that such a window writes, reads and deletes, and nothing is computed: what a store takes at the least."""
     name, page = f"p{time.perf_counter_ns()}", os.urandom(batch * aggregate.bind_dense().width)
-    for number in range(2 * rows // batch):
-        gone = number - 2 * size // batch
+    for number in range(rows // batch):
+        gone = number - size // batch
         if gone >= 0:
             pages.get([f"{name}/{gone}"])
         pages.commit({f"{name}/{number}": page}, [f"{name}/{gone}"] if gone >= 0 else [])
@@ -108,9 +108,8 @@ def operations(exponent: int, rows: int, rounds: int) -> Iterator[list[Row]]:
     values = readings(2 * size)
     for name, aggregate in AGGREGATES.items():
         found = in_turns(_over_columns(aggregate, values, size), rounds)
+        yield _table(name, "column", found)
         with rocksdb() as pages:
-            found |= in_turns(_on_pages(aggregate, values, size, pages, (4096,)), rounds)
-            yield _table(name, "column", found)
             yield _table(name, "updates", in_turns(_slid(aggregate, values, size, pages), rounds))
     for name in ("max", "LIS"):
         yield _table(name, "policy", in_turns(_one_by_one(name, values[:rows], size), rounds))
@@ -124,6 +123,26 @@ def column(exponent: int, rounds: int) -> Iterator[list[Row]]:
         some = _over_columns(aggregate, values, size)
         del some["LMTA"]
         yield _table(name, "column", in_turns(some, rounds))
+
+
+def stored_columns(exponent: int, rounds: int) -> Iterator[list[Row]]:
+    """A stored window of 2²⁰ rows over a column, its pages in memory and in RocksDB, beside AMTA and beside the pages alone."""
+    size = 1 << exponent
+    values = readings(2 * size)
+    for name, aggregate in AGGREGATES.items():
+        local = lambda aggregate=aggregate: (
+            len(wr.sliding(values, aggregate, size, algorithm="AMTA")) + size - 1
+        )
+        with rocksdb() as pages:
+            some: dict[str, Callable[[], int]] = {"AMTA": local}
+            for where, store in {"in memory": MemoryPages, "RocksDB": lambda: pages}.items():
+                some[f"StoredAMTA 4096, {where}"] = lambda store=store, aggregate=aggregate: stored(
+                    store(), aggregate, values, size, 4096
+                )
+                some[f"pages of 4096 alone, {where}"] = lambda store=store, aggregate=aggregate: pages_alone(
+                    store(), aggregate, len(values), size, 4096
+                )
+            yield _table(name, "column", in_turns(some, rounds))
 
 
 def _over_columns(aggregate: Any, values: Any, size: int) -> dict[str, Callable[[], int]]:

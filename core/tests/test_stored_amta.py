@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from math import log2
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from unreliable import Counted, Failing, Prefetching, Stale
 import windrow as wr
 from windrow.algorithms.amta import AMTA
 from windrow.algorithms.stored_amta.tree import StoredAMTA
+from windrow.columns.encoding import decode_value
 from windrow.errors import CorruptSnapshot, FingerprintMismatch, StoreError, WindowError
 from windrow.kernels.columns.layout import ColumnOutput
 from windrow.storage.pages import MemoryPages, Pages
@@ -325,3 +329,96 @@ def test_compiled_over_a_column_as_one_by_one() -> None:
     assert not out.ok[:2999].any() and out.ok[2999:].all()
     assert np.array_equal(out.values[2999:], wr.sliding(values, wr.Max(), 3000))
     assert (len(window), window.inserted) == (3000, 9000)
+
+
+@pytest.mark.parametrize("aggregate", [wr.Sum(), wr.Max()], ids=lambda a: type(a).__name__)
+def test_a_column_in_parts_has_the_bits_of_single_operations(aggregate: Any) -> None:
+    """In runs, row by row, across commits and in other processes: the results and the window are those of AMTA."""
+    dice, rows, size = np.random.default_rng(7), 6000, 700
+    values = dice.random(rows) * 10.0 ** dice.integers(-8, 9, rows)
+    monoid, pages = aggregate.bind_dense(), MemoryPages()
+    memory = AMTA(monoid, capacity=size + 1)
+    sizes = {"batch": 64, "low_water": 16}
+    window, row = StoredAMTA(monoid, pages, **sizes), 0
+    while row < rows:
+        part = values[row : row + int(dice.choice([1, 7, 100, 900]))]
+        out = ColumnOutput(np.zeros(len(part)), np.zeros(len(part), dtype=np.bool_))
+        window.slide((part,), size, out)
+        for i, value in enumerate(part.tolist()):
+            if row + i >= size:
+                memory.evict()
+            memory.insert(monoid.lift(value))
+            assert out.ok[i] == (row + i >= size - 1)
+            assert not out.ok[i] or out.values[i] == monoid.result(memory.query())
+        row += len(part)
+        if row > 3000 and dice.random() < 0.3:
+            gone = int(dice.integers(1, 3))
+            for one in (window, memory):
+                one.evict(gone)
+                for value in part[:gone].tolist() + [1.0] * (gone - len(part)):
+                    one.insert(monoid.lift(value))
+        assert window.query() == memory.query()
+        if dice.random() < 0.3:
+            window.commit()
+            window = StoredAMTA(monoid, pages, **sizes)
+            assert (len(window), window.query()) == (len(memory), memory.query())
+
+
+def test_a_window_that_is_shorter_than_its_batches() -> None:
+    values = np.random.default_rng(4).random(9000)
+    out = ColumnOutput(np.zeros(9000), np.zeros(9000, dtype=np.bool_))
+    window = StoredAMTA(wr.Max(), MemoryPages(), batch=1024)
+    window.slide((values,), 100, out)
+    assert np.array_equal(out.values[99:], wr.sliding(values, wr.Max(), 100))
+
+
+def test_leaves_are_stored_and_what_follows_from_them_is_not() -> None:
+    pages = Counted()
+    window = filled(pages)
+    window.commit()
+    levels = {int(name.split("/")[1].split(".")[0]) for name in pages.held if name != "amta/header"}
+    assert levels == {0, 9, 10, 11, 12, 13}
+    assert sum(map(len, pages.held.values())) <= 8.5 * N
+
+
+GOLDEN = Path(__file__).parent / "golden" / "stored-amta-v1.bin"
+
+
+@pytest.mark.parametrize(
+    ("name", "aggregate", "batch", "inserted", "evicted"),
+    [
+        ("max", wr.Max(), 8, 700, 300),
+        ("sum", wr.Sum(), 8, 601, 123),
+        ("young", wr.Sum(), 8, 20, 3),
+        ("rows", wr.Collect("x"), 4, 100, 50),
+    ],
+)
+def test_a_store_of_the_first_version_is_still_read(
+    name: str, aggregate: Any, batch: int, inserted: int, evicted: int
+) -> None:
+    """It has all levels. Some nodes were made after the last commit, and were lost in a crash."""
+    pages, sizes = MemoryPages(), {"batch": batch, "low_water": batch // 2, "compiled": False}
+    pages.held.update(decode_value(zlib.decompress(GOLDEN.read_bytes())))
+    assert any(page.startswith(f"{name}/1.") for page in pages.held)
+    window, memory = StoredAMTA(aggregate, pages, name, **sizes), AMTA(aggregate, compiled=False)
+    rows = [n * 7919 % 1009 / 10 for n in range(inserted)]
+    lift = (lambda x: (x,)) if name == "rows" else memory.monoid.lift
+    for n, x in enumerate(rows):
+        memory.insert(lift(x))
+        if n >= inserted - evicted:
+            memory.evict()
+    assert (len(window), window.inserted, window.evicted) == (inserted - evicted, inserted, evicted)
+    for n in range(3 * inserted):
+        assert window.query() == memory.query()
+        if n in (5, inserted // 2, 2 * inserted):
+            window.commit()
+            window = StoredAMTA(aggregate, pages, name, **sizes)
+        if n == inserted // 3:
+            begin = window.evicted
+            assert window.range_query(begin + 3, begin + 90) == memory.range_query(begin + 3, begin + 90)
+        for one in (window, memory):
+            one.insert(lift(rows[n % inserted]))
+            one.evict(1 if n % 50 else min(len(one) - 1, 3))
+    window.commit()
+    window.sweep()
+    assert not [page for page in pages.held if page.startswith(f"{name}/1.")], "older pages are deleted"

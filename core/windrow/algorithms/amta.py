@@ -346,8 +346,13 @@ def last_of(tail: int, level: int) -> int:
 
 def at(meta: Any, level: int, node: Any) -> Any:
     """The slot of a node. Every level is a ring, after that of the level below, which is twice as long."""
-    ring = meta[LEAVES] >> level
-    return 2 * (meta[LEAVES] - ring) + (node & (ring - 1))
+    size = ring(meta, level)
+    return 2 * (meta[LEAVES] - size) + (node & (size - 1))
+
+
+def ring(meta: Any, level: int) -> Any:
+    """How many nodes a level has room for."""
+    return meta[LEAVES] >> level
 
 
 def level_of(begin: int, top: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windrow.algorithms.amta import DEPTH, END, LEAVES, R1, TOP, at, level_of
+from windrow.algorithms.amta import DEPTH, END, R1, TOP, at, level_of, ring
 from windrow.algorithms.base import (
     HEAD,
     TAIL,
@@ -35,23 +35,29 @@ SHORTEST = 4
 
 
 def slide_rows(state: Any, ahead: Any, rows: Input, range_: int, end: int, out: ColumnOutput) -> None:
-    """Every window of so many rows, which slides by one, up to ``end``; on an empty state.
+    """Every window of so many rows, which slides by one, up to ``end``; on an empty state. See :func:`slide_on`."""
+    fill(state, rows, range_, out)
+    slide_on(state, ahead, some(rows, range_, end), end - range_, places(out, 1, end - range_ + 1))
+
+
+def slide_on(state: Any, ahead: Any, rows: Input, count: int, out: ColumnOutput) -> None:
+    """Before each of the first ``count`` rows the oldest leaf leaves; after it, the result goes to the row's place.
 
     ``ahead`` has 3 · RUN slots: the stack's entries for the positions of the run that the window begins in, and room.
     """
     meta, forest, stack, result = state
-    fill(state, rows, range_, out)
     enter_run(meta, forest, stack, ahead)
-    head, tail, raised = meta[HEAD], range_, range_ + 1
-    while tail < end:
+    done, head, tail, raised = 0, meta[HEAD], meta[TAIL], meta[TAIL] + 1
+    while done < count:
         head += 1
         if head & (RUN - 1) == 0:
             raised = next_run(state, ahead, head, tail, raised)
         position = head & (RUN - 1)
-        stop = min(end, tail + RUN - position, tail + RUN - ((tail + 1) & (RUN - 1)))
-        take_rows(state, ahead, rows, tail, stop, position, range_, out)
-        head += stop - tail - 1
-        tail = stop
+        stop = done + min(count - done, RUN - position, RUN - ((tail + 1) & (RUN - 1)))
+        take_rows(state, ahead, some(rows, done, stop), tail, position, places(out, done, stop))
+        head += stop - done - 1
+        tail += stop - done
+        done = stop
         if (tail + 1) & (RUN - 1) == 0:
             raise_due(meta, forest, raised, tail + 1)
             raised = tail + 1
@@ -59,9 +65,35 @@ def slide_rows(state: Any, ahead: Any, rows: Input, range_: int, end: int, out: 
                 leave_run(meta, stack, ahead, head, tail)
                 grow_left(state)
                 enter_run(meta, forest, stack, ahead)
-                emit(out, tail - range_, join(load(ahead, head & (RUN - 1)), load(result, R1)))
+                emit(out, done - 1, join(load(ahead, head & (RUN - 1)), load(result, R1)))
     raise_due(meta, forest, raised, tail + 1)
     leave_run(meta, stack, ahead, head, tail)
+
+
+def insert_on(state: Any, rows: Input, count: int) -> None:
+    """Insert the first ``count`` rows, and evict nothing. The leftmost tree has a run at least."""
+    meta, forest, _, result = state
+    done, raised = 0, meta[TAIL] + 1
+    while done < count:
+        tail = meta[TAIL]
+        stop = done + min(
+            count - done, RUN - ((tail + 1) & (RUN - 1)), ring(meta, 0) - (tail & (ring(meta, 0) - 1))
+        )
+        leaf = at(meta, 0, tail)
+        leaves = span(forest, leaf, leaf + stop - done)
+        lift_all(some(rows, done, stop), leaves)
+        others = load(result, R1)
+        for i in range(stop - done):
+            others = join(others, load(leaves, i))
+        store(result, R1, others)
+        meta[TAIL] = tail + stop - done
+        done = stop
+        if (meta[TAIL] + 1) & (RUN - 1) == 0:
+            raise_due(meta, forest, raised, meta[TAIL] + 1)
+            raised = meta[TAIL] + 1
+            if raised & ((1 << meta[TOP]) - 1) == 0:
+                grow_left(state)
+    raise_due(meta, forest, raised, meta[TAIL] + 1)
 
 
 def fill(state: Any, rows: Input, range_: int, out: ColumnOutput) -> None:
@@ -90,21 +122,24 @@ def fill(state: Any, rows: Input, range_: int, out: ColumnOutput) -> None:
     emit(out, 0, join(load(stack, meta[DEPTH] - 1), others))
 
 
-def take_rows(
-    state: Any, ahead: Any, rows: Input, tail: int, stop: int, position: int, range_: int, out: ColumnOutput
-) -> None:
+def take_rows(state: Any, ahead: Any, rows: Input, tail: int, position: int, out: ColumnOutput) -> None:
     """Insert rows as leaves, each after an eviction within the run, and query."""
     meta, forest, _, result = state
-    count, window, at_leaf = stop - tail, tail - range_ + 1, tail & (meta[LEAVES] - 1)
+    count, size = len(out.values), ring(meta, 0)
     rest = span(ahead, 2 * RUN, 2 * RUN + count)
-    lift_all(some(rows, tail, stop), rest)
-    fit = min(count, meta[LEAVES] - at_leaf)
-    copy_all(span(forest, at_leaf, at_leaf + fit), rest, fit)
+    lift_all(rows, rest)
+    fit, leaf = min(count, size - (tail & (size - 1))), at(meta, 0, tail)
+    copy_all(span(forest, leaf, leaf + fit), rest, fit)
     if fit < count:
-        copy_all(forest, span(rest, fit, count), count - fit)
+        leaf = at(meta, 0, tail + fit)
+        copy_all(span(forest, leaf, leaf + count - fit), span(rest, fit, count), count - fit)
     store(result, R1, join_all(load(result, R1), rest))
-    results = ColumnOutput(out.values[window : window + count], out.ok[window : window + count])
-    emit_all(results, span(ahead, position, position + count), rest)
+    emit_all(out, span(ahead, position, position + count), rest)
+
+
+def places(out: ColumnOutput, begin: int, end: int) -> ColumnOutput:
+    """Some of the places for results."""
+    return ColumnOutput(out.values[begin:end], out.ok[begin:end])
 
 
 def lift_all(rows: Input, into: Any) -> None:
@@ -265,11 +300,12 @@ def leave_run(meta: Any, stack: Any, ahead: Any, head: int, tail: int) -> None:
 def raise_due(meta: Any, forest: Any, before: int, ready: int) -> None:
     """The parents that were due at ``ready`` and not yet at ``before``, level by level. Where none is due, none is above."""
     for level in range(1, meta[TOP] + 1):
-        node, end, ring = max((before >> level) - 1, 0), (ready >> level) - 1, meta[LEAVES] >> level
+        node, end = max((before >> level) - 1, 0), (ready >> level) - 1
         if node >= end:
             return
+        size, below = ring(meta, level), ring(meta, level - 1)
         while node < end:
-            count = min(end - node, ring - (node & (ring - 1)))
+            count = min(end - node, size - (node & (size - 1)), (below - (2 * node & (below - 1))) // 2)
             upper, lower = at(meta, level, node), at(meta, level - 1, 2 * node)
             raise_pairs(span(forest, lower, lower + 2 * count), span(forest, upper, upper + count), count)
             node += count

@@ -1,27 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The levels of a stored tree: which nodes are local, which are written, and which have to be read."""
+"""The levels of a stored tree: which nodes are local, which are written, and which have to be read.
+
+Leaves are stored, and nodes that cover a page of leaves or more. The levels between follow from the leaves: they are made
+again when a page is read. So about one node for each row is written and read, not two.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from windrow.aggregates.algebra import Monoid, Partial
-from windrow.algorithms import amta
+from windrow.algorithms import amta, amta_runs
 from windrow.algorithms.amta import LEAVES, TOP, last_of
 from windrow.algorithms.base import HEAD, TAIL, take
 from windrow.algorithms.stored_amta import kernels
 from windrow.algorithms.stored_amta.kernels import LEVELS, SPLIT
 from windrow.algorithms.stored_amta.nodes import Block, NodePages
 from windrow.errors import StoreError
+from windrow.kernels.columns.lifted import row_slots
 from windrow.kernels.partials import Parts, allocate, slots
 from windrow.kernels.specialise import specialise
 from windrow.storage.pages import Pages
 
 SWEPT = 4096
 """How many pages one write deletes at most."""
+NEVER = 1 << 62
 
 
 class Levels:
@@ -46,6 +53,8 @@ class Levels:
         self._room_until = self._service_at = (
             0  # so far rows may be inserted and evicted without a look at the levels
         )
+        self._above_full_at = self._above_at = 0  # and without a look at the levels above the leaves
+        self._above_top = 0  # the highest level when they were looked at
         self._first = [0] * LEVELS  # the first batch of each level that was not deleted
         self._written = [0] * LEVELS  # how many nodes of each level are in the store
         self._behind = False  # whether there are pages to delete
@@ -54,6 +63,7 @@ class Levels:
         self._full = (
             2 * batch - batch // 4
         )  # other levels are written when they have so many nodes, together with the lowest
+        self._whole = batch.bit_length() - 1  # the level whose nodes cover a page of leaves each
         self._nodes = NodePages(self.monoid, pages, name, batch)
         self._reserve()
 
@@ -78,6 +88,10 @@ class Levels:
     def _levels(self) -> int:
         return len(self._state[1][0]) // (4 * self.batch)
 
+    def _stored(self, levels: int) -> list[int]:
+        """The lowest levels, without those that are made again from the leaves."""
+        return [0, *range(self._whole, levels)]
+
     def _highest(self, begin: int) -> int:
         """The highest level at which the node that begins at a position is there."""
         level = self._top
@@ -93,7 +107,8 @@ class Levels:
         self._reserve()
         put: dict[Block, bytes] = {}
         full: dict[int, int] = {}
-        for level in range(self._levels):
+        above = self.inserted >= self._above_full_at
+        for level in self._stored(self._levels) if above else (0,):
             split = self._skipped(level)
             if last_of(self.inserted + 1, level) >= split + self._full:
                 block, split = split // self.batch, split + self.batch
@@ -107,6 +122,13 @@ class Levels:
         self._first, self._service_at = first, 0
         for level, split in full.items():
             self._turn(level, split)
+        if above:
+            self._above_at = 0
+            full_at = (
+                ((self._splits[level] + self._full + 2) << level) - 2
+                for level in range(self._whole, self._levels)
+            )
+            self._above_full_at = min(full_at, default=NEVER)
         self._room_until = self._tail_limit()
 
     def _skipped(self, level: int) -> int:
@@ -119,24 +141,25 @@ class Levels:
     def _tail_limit(self) -> int:
         """The first position that cannot be inserted: a level has no room, or the window no level."""
         most = self.evicted + (1 << (self._levels - 3))
-        for level in range(self._levels):
-            room = self._splits[level] + 2 * self.batch + 2
-            most = min(most, (room << level) - 2)
-        return most
+        return min(most, self._splits[0] + 2 * self.batch, self._above_full_at)
 
     def _turn(self, level: int, split: int) -> None:
         """What is before a node was written, or evicted. The last batch of it goes to the cache if the head is near."""
         block, near = split // self.batch - 1, (self.evicted >> level) // self.batch
-        begin, end = self._cached[level]
-        if near == block or (near == block - 1 and end == block):
+        if near == block or (near == block - 1 and self._cached[level][1] == block):
             ring = 2 * self.batch
             source = 2 * ring * level + ring + ((block * self.batch) & (ring - 1))
-            for part in self._state[1]:
-                part[source - ring : source - ring + self.batch] = part[source : source + self.batch]
-            self._cached[level] = (max(begin, block - 1) if begin < end == block else block), block + 1
+            self._cache((level, block), tuple(part[source : source + self.batch] for part in self._state[1]))
         self._splits[level] = split
-        self._state[0][SPLIT + level] = split
         self._written[level] = max(self._written[level], split)
+        if level == 0:
+            self._keep_above(split)
+        self._state[0][SPLIT:] = self._splits
+
+    def _keep_above(self, split: int) -> None:
+        """Of the levels that are not stored, the newest nodes are local that a node to come may be made of."""
+        for level in range(1, self._whole):
+            self._splits[level] = max(0, split - 2 * self.batch) >> level
 
     def _make_ready(self, head: int) -> None:
         """Make local what an operation that sets the head to this position needs. Called before the operation
@@ -146,7 +169,9 @@ class Levels:
             return
         wanted: dict[Block, int] = {}
         soon: list[Block] = []
-        for level in range(self._top + 1):
+        above = head >= self._above_at or head > self.evicted + 1 or self._top != self._above_top
+        levels = self._stored(self._top + 1) if above else [0]
+        for level in levels:
             node, written = head >> level, self._splits[level]
             if node >= written:
                 continue
@@ -163,17 +188,21 @@ class Levels:
             self._asked.update(soon)
         else:
             wanted.update(dict.fromkeys(soon, self.batch))
-        for found, parts in self._nodes.read(wanted).items():
-            self._cache(found, parts)
-        self._asked.difference_update(wanted)
-        self._service_at = min(self._low_at(level, head) for level in range(self._top + 1))
+        if wanted:
+            for found, parts in self._nodes.read(wanted).items():
+                self._cache(found, parts)
+            self._asked.difference_update(wanted)
+        if above:
+            self._above_top = self._top
+            self._above_at = min((self._low_at(level, head) for level in levels[1:]), default=NEVER)
+        self._service_at = min(self._low_at(0, head), self._above_at)
 
     def _low_at(self, level: int, head: int) -> int:
-        """The position of the head at which a level needs a batch. The lowest level is asked early, and the others with it."""
+        """The position of the head at which a level needs a batch, or is asked for it early."""
         end = self._cached[level][1]
         if max(end * self.batch, head >> level) >= self._splits[level]:  # nothing more is in the store
-            return 1 << 62
-        asked = level > 0 or (level, end) in self._asked
+            return NEVER
+        asked = (level, end) in self._asked
         return (end * self.batch - (1 if asked else self.low_water)) << level
 
     def _cache(self, block: Block, parts: Parts) -> None:
@@ -182,34 +211,57 @@ class Levels:
         at = 2 * ring * level + ((number * self.batch) & (ring - 1))
         for source, target in zip(parts, self._state[1], strict=True):
             target[at : at + self.batch] = source[: self.batch]
+        if level == 0:
+            self._kernel.raise_cached(self._state[1], self.batch, number)
         begin, end = self._cached[level]
         self._cached[level] = (max(begin, number - 1) if begin < end == number else number), number + 1
 
     def _node(self, level: int, index: int) -> Partial:
         """The partial of any node of the window."""
-        begin, end = self._cached[level]
-        if index >= self._splits[level] or begin <= index // self.batch < end:
+        block = self._block(level, index)
+        begin, end = self._cached[block[0]]
+        if index >= self._splits[level] or begin <= block[1] < end:
             return take(self.monoid, self._state[1], int(kernels.at(self._state[0], level, index)))
-        block = (level, index // self.batch)
         if block not in self._extra:
-            self._extra.update(self._nodes.read({block: self.batch}))
-        return take(self.monoid, self._extra[block], index % self.batch)
+            self._read_extra({block: self.batch})
+        above = 0 if block[0] == level else 2 * self.batch - (2 * self.batch >> level)
+        return take(
+            self.monoid, self._extra[block], above + (index & ((self.batch >> (level - block[0])) - 1))
+        )
+
+    def _block(self, level: int, index: int) -> Block:
+        """The page that a node is in, or that it is made from."""
+        if 0 < level < self._whole:
+            return 0, (index << level) // self.batch
+        return level, index // self.batch
 
     def _fetch(self, nodes: list[tuple[int, int]]) -> None:
         """Read the batches of nodes that are not local, in one request."""
         self._extra = {}
         wanted = {}
         for level, index in nodes:
-            begin, end = self._cached[level]
-            if index < self._splits[level] and not begin <= index // self.batch < end:
-                wanted[level, index // self.batch] = self.batch
-        self._extra.update(self._nodes.read(wanted))
+            block = self._block(level, index)
+            begin, end = self._cached[block[0]]
+            if index < self._splits[level] and not begin <= block[1] < end:
+                wanted[block] = self.batch
+        self._read_extra(wanted)
+
+    def _read_extra(self, wanted: dict[Block, int]) -> None:
+        """Read batches for a search; of leaves, the nodes above them are made too, after the leaves."""
+        for block, parts in self._nodes.read(wanted).items():
+            if block[0] == 0:
+                leaves, parts = parts, allocate(self.monoid, 2 * self.batch)
+                for source, target in zip(leaves, parts, strict=True):
+                    target[: self.batch] = source[: self.batch]
+                self._kernel.raise_alone(parts, self.batch)
+            self._extra[block] = parts
 
     def _reserve(self) -> None:
         """Room for more levels than there are, and their stack."""
         meta, forest, stack, result = self._state
-        levels = max(len(self).bit_length() + 4, 6)
+        levels = max(len(self).bit_length() + 4, 6, self._whole)
         if self._levels < levels:
+            self._above_full_at = 0
             forest = self._resized(forest, levels * 4 * self.batch)
             stack = self._resized(stack, 2 * levels)
         self._state = (meta, forest, stack, result)
@@ -249,10 +301,23 @@ class Levels:
         return first, gone
 
 
+@lru_cache(maxsize=256)
 def _specialised(monoid: Monoid, compiled: bool) -> SimpleNamespace:
     """AMTA's operations on the rings of :mod:`windrow.algorithms.stored_amta.kernels`, and the loop over rows."""
     seam = slots(monoid)
     tree = specialise(amta, {**seam, "at": kernels.at}, compiled=compiled)
     names = ("insert", "evict", "query")
     bound = {name: getattr(tree, name).compiled if compiled else getattr(tree, name) for name in names}
-    return SimpleNamespace(**vars(tree), run=specialise(kernels, {**seam, **bound}, compiled=compiled).run)
+    return SimpleNamespace(
+        **{**vars(tree), **vars(specialise(kernels, {**seam, **bound}, compiled=compiled))}
+    )
+
+
+@lru_cache(maxsize=256)
+def runs_of(monoid: Monoid, run: int) -> SimpleNamespace:
+    """The loops of :mod:`windrow.algorithms.amta_runs` on these rings, in runs of so many rows."""
+    tree = _specialised(monoid, True)
+    names = ("evict_run", "grow_left", "compute_left_result", "compute_right_result")
+    seam = {**row_slots(monoid, False), "RUN": run, "SELECTIVE": monoid.selective}
+    seam |= {"at": kernels.at, "ring": kernels.ring}
+    return specialise(amta_runs, {**seam, **{name: getattr(tree, name).compiled for name in names}})

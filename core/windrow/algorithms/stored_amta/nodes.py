@@ -158,7 +158,16 @@ def check_header(image: Any) -> None:
         raise CorruptSnapshot("the batch of a window has to be a power of two of at least 4")
     if len(image["splits"]) != 62 or len(image["first"]) != 62:
         raise CorruptSnapshot("'splits' and 'first' have to have 62 numbers")
+    older = image.get("older", [])
+    if "older" in image:
+        if type(older) is not list or len(older) != 62:
+            raise CorruptSnapshot("'older' has to have 62 numbers")
+        for number in older:
+            check_number(number, 0, 1 << 62, "a number of the header")
+    between = range(1, image["batch"].bit_length() - 1) if older else range(0)
     for level, split in enumerate(image["splits"][: top + 1]):
+        if level in between:  # these levels are not stored; earlier versions did, and 'older' tells how far
+            continue
         newest = ((tail + 1) >> level) - 2
         if split % image["batch"] or not split <= newest + 1 <= split + 2 * image["batch"]:
             raise CorruptSnapshot(f"level {level} of the window does not end where the header says")

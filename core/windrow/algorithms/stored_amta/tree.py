@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 
 from windrow.aggregates.algebra import Aggregate, Monoid, Partial
+from windrow.algorithms import amta_runs
 from windrow.algorithms.amta import DEPTH, END, LEAVES, R1, TOP, last_of, level_of
 from windrow.algorithms.base import TAIL, monoid_of, place, take
 from windrow.algorithms.policy import Beginning, cover
+from windrow.algorithms.stored_amta import kernels
 from windrow.algorithms.stored_amta.kernels import LEVELS, SPLIT
-from windrow.algorithms.stored_amta.levels import Levels
+from windrow.algorithms.stored_amta.levels import Levels, runs_of
 from windrow.algorithms.stored_amta.nodes import check_header
 from windrow.columns.encoding import decode, encode
 from windrow.errors import CorruptSnapshot, FingerprintMismatch, StoreError, WindowError
-from windrow.kernels.columns.layout import ColumnOutput
+from windrow.kernels.columns.layout import ColumnOutput, Input
+from windrow.kernels.columns.lifted import fusible
 from windrow.kernels.partials import Parts, allocate
 from windrow.storage import snapshot
 from windrow.storage.pages import Pages
+
+RUNS = (amta_runs.RUN, 256, amta_runs.LONG)
+"""How long runs of rows may be. A page of leaves has a whole number of them."""
 
 
 class StoredAMTA(Levels):
@@ -34,7 +40,8 @@ class StoredAMTA(Levels):
                    cache    in the store         tail
 
     Every level is a queue in batches of ``batch`` nodes. Local are the two batches around its head, the newest nodes (two
-    batches at most), the stack and R₁. The rest is in the store, a page per batch.
+    batches at most), the stack and R₁. The rest is in the store, a page per batch: leaves, and nodes that cover a page of
+    leaves or more. The nodes between follow from the leaves, and are made again when a page is read.
 
     A batch is written when there is no room for newer nodes, and never if it is evicted before. When fewer than
     ``low_water`` nodes of a level are left in the cache, its next batch is read: in the background, if the store has
@@ -48,9 +55,9 @@ class StoredAMTA(Levels):
     be made again.
 
     - Order: FIFO; range queries by position; window slide policies. Operator: any monoid. The same combines in the same
-      grouping as AMTA, compiled if AMTA is.
+      grouping as AMTA, and one a leaf more when pages are read; compiled if AMTA is.
     - Local: at most 4 · batch partials for each of log₂ n levels, of 2n.
-    - Requests: one write and one read per ``batch`` nodes.
+    - Requests: one write and one read per ``batch`` rows. :meth:`slide` runs over a column as AMTA does, between them.
     - Paper: the MTA Window Framework, section 4.4.1 (Reducing Local Memory Footprint); the sizes are those
       of 4.5.1.
 
@@ -103,7 +110,7 @@ class StoredAMTA(Levels):
         place(self.monoid, self._slot, 0, partial)
         self._make_room()
         self._make_ready(self.evicted)  # if the leftmost tree grows, the stack is made anew
-        self._run("insert", self._slot, 0)
+        self._run(self._kernel.insert, self._slot, 0)
 
     def evict(self, n: int = 1) -> None:
         """Remove the ``n`` oldest partials."""
@@ -116,14 +123,14 @@ class StoredAMTA(Levels):
             return
         self._make_ready(self.evicted + n)
         if n == 1:
-            self._run("evict")
+            self._run(self._kernel.evict)
         else:
-            self._run("evict_run", n)
+            self._run(self._kernel.evict_run, n)
 
     def query(self) -> Partial:
         """The aggregate of the window, from oldest to newest; the identity if it is empty."""
         self._check()
-        self._run("query", self._slot, 0)
+        self._run(self._kernel.query, self._slot, 0)
         return take(self.monoid, self._slot, 0)
 
     def range_query(self, begin: int, end: int) -> Partial:
@@ -172,13 +179,45 @@ class StoredAMTA(Levels):
         Result r goes to ``out.values[r]``, and ``out.ok[r]`` says whether it is one: there is none before the window is full.
         """
         self._check()
-        scratch, row, rows = allocate(self.monoid, 2), 0, len(columns[0])
+        row, rows, run = 0, len(columns[0]), self._run_length(range_)
         out.ok[:] = False
+        scratch, ahead = allocate(self.monoid, 2), allocate(self.monoid, 3 * run)
+        in_runs = runs_of(self.monoid, run) if run else None
         while row < rows:
             self._make_room()
-            self._make_ready(self.evicted + (len(self) >= range_))
-            stop = np.array([rows, self._room_until, self._service_at - 1], dtype=np.int64)
-            row = int(self._run("run", scratch, columns, row, range_, out, stop))
+            held = len(self)
+            self._make_ready(self.evicted + (held >= range_))
+            count = min(rows - row, self._room_until - self.inserted)
+            if in_runs is None or held < amta_runs.SHORTEST * run or run >> self._top > 1:
+                until = rows if in_runs is None else min(rows, row + run)
+                row = self._slide_rows(scratch, columns, row, until, range_, out)
+            elif held < range_ - 1:
+                count = min(count, range_ - 1 - held)
+                self._run(in_runs.insert_on, _rows(columns, row, count), count)
+                row += count
+            elif held == range_:
+                count = min(count, self._service_at - 1 - self.evicted)
+                places = ColumnOutput(out.values[row : row + count], out.ok[row : row + count])
+                self._run(in_runs.slide_on, ahead, _rows(columns, row, count), count, places)
+                if self.monoid.defined is None:
+                    places.ok[:] = True
+                row += count
+            else:
+                row = self._slide_rows(scratch, columns, row, row + 1, range_, out)
+
+    def _slide_rows(
+        self, scratch: Parts, columns: tuple[Any, ...], row: int, until: int, range_: int, out: ColumnOutput
+    ) -> int:
+        """Row by row, as far as no node has to be read or written; the row that is next."""
+        stop = np.array([until, self._room_until, self._service_at - 1], dtype=np.int64)
+        return int(self._run(self._kernel.run, scratch, columns, row, range_, out, stop))
+
+    def _run_length(self, range_: int) -> int:
+        """How long the runs of a window of so many rows are; 0 if it is slid row by row."""
+        if not (self.compiled and fusible(self.monoid)):
+            return 0
+        fit = [run for run in RUNS if run <= self.batch and amta_runs.SHORTEST * run <= range_]
+        return max(fit, default=0)
 
     @property
     def nbytes(self) -> int:
@@ -191,7 +230,7 @@ class StoredAMTA(Levels):
         self._check()
         self._nodes.forget_sessions(self.evicted)
         put, written = {}, list(self._written)
-        for level in range(self._top + 1):
+        for level in self._stored(self._top + 1):
             newest = last_of(self.inserted, level) + 1
             begin = max(written[level], self._splits[level])
             if newest > begin:
@@ -222,9 +261,9 @@ class StoredAMTA(Levels):
             parts.append(self._node(level, (self.evicted >> level) + 1))
         return reduce(lambda newer, older: self.monoid.combine(older, newer), parts)
 
-    def _run(self, operation: str, *arguments: Any) -> Any:
+    def _run(self, kernel: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return getattr(self._kernel, operation)(self._state, *arguments)
+            return kernel(self._state, *arguments)
         except BaseException:
             self._broken = True
             raise
@@ -240,6 +279,7 @@ class StoredAMTA(Levels):
             "meta": meta[:LEAVES].tolist(),
             "splits": self._splits,
             "first": first,
+            "older": [0, *self._written[1 : self._whole], *[0] * (LEVELS - self._whole)],
             "sessions": self._nodes.sessions,
             "stack": encode(self.monoid, stack, 0, int(meta[DEPTH])),
             "result": encode(self.monoid, result, 0, 1),
@@ -257,23 +297,35 @@ class StoredAMTA(Levels):
         meta = self._state[0]
         meta[:LEAVES], meta[SPLIT:] = image["meta"], image["splits"]
         self._splits, self._first, self._behind = list(image["splits"]), list(image["first"]), True
+        self._keep_above(self._splits[0])
+        meta[SPLIT:] = self._splits
         self._committed = self.evicted
         self._reserve()
         meta, forest, stack, result = self._state
-        wanted = {}
+        wanted, older = {}, image.get("older")
         for level in range(LEVELS):
-            split = self._splits[level]
+            split = image["splits"][level]
             newest = last_of(self.inserted, level) + 1 if level <= self._top else split
+            if 0 < level < self._whole:  # earlier versions wrote these levels too; the pages are only deleted
+                self._written[level] = (
+                    max(split, -(-newest // self.batch) * self.batch) if older is None else older[level]
+                )
+                continue
             self._written[level] = max(split, newest)
-            for block in range(split // self.batch, -(-newest // self.batch)):
+            for block in range(
+                (split if level else max(0, split - 2 * self.batch)) // self.batch, -(-newest // self.batch)
+            ):
                 if (block + 1) * self.batch > self.evicted >> level and len(self):
                     wanted[level, block] = min(newest - block * self.batch, self.batch)
-        ring = 2 * self.batch
         for (level, block), parts in self._nodes.read(wanted).items():
-            begin = 2 * ring * level + ring + ((block * self.batch) & (ring - 1))
-            count = wanted[level, block]
+            begin, count = int(kernels.at(meta, level, block * self.batch)), wanted[level, block]
             for source, target in zip(parts, forest, strict=True):
                 target[begin : begin + count] = source[:count]
+        for level in range(1, min(self._top + 1, self._whole)):
+            for node in range(
+                max(self._splits[level], self.evicted >> level), last_of(self.inserted, level) + 1
+            ):
+                self._kernel.raise_pair(meta, forest, level, node)
         held, others = decode(self.monoid, image["stack"]), decode(self.monoid, image["result"])
         if len(others[0]) == 2:
             held, others = self._with_first_result(held, others)
@@ -301,3 +353,8 @@ class StoredAMTA(Levels):
         if fields is None:
             return f"{self.monoid.name} (objects)"
         return f"{self.monoid.name} ({', '.join(f'{f.name} {f.dtype} {f.width}' for f in fields)})"
+
+
+def _rows(columns: tuple[Any, ...], begin: int, count: int) -> Input:
+    """So many rows of the columns, none of which is null."""
+    return Input(tuple(column[begin : begin + count] for column in columns), np.ones(0, dtype=np.bool_))
