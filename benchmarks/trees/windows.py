@@ -130,11 +130,8 @@ def stored_columns(exponent: int, rounds: int) -> Iterator[list[Row]]:
     size = 1 << exponent
     values = readings(2 * size)
     for name, aggregate in AGGREGATES.items():
-        local = lambda aggregate=aggregate: (
-            len(wr.sliding(values, aggregate, size, algorithm="AMTA")) + size - 1
-        )
         with rocksdb() as pages:
-            some: dict[str, Callable[[], int]] = {"AMTA": local}
+            some = {"AMTA": _over_columns(aggregate, values, size)["AMTA"]}
             for where, store in {"in memory": MemoryPages, "RocksDB": lambda: pages}.items():
                 some[f"StoredAMTA 4096, {where}"] = lambda store=store, aggregate=aggregate: stored(
                     store(), aggregate, values, size, 4096
