@@ -19,6 +19,7 @@ from pyflink.datastream import DataStream, MapFunction, StreamExecutionEnvironme
 from pyflink.datastream.data_stream import CloseableIterator
 
 import windrow  # noqa: F401  # whole, before its parts: see the package
+from windrow.cli.binding import bind_rows
 from windrow.cli.files import RowSource, files_in, open_rows
 from windrow.cli.job import Done, Job, Progress
 from windrow.cli.watch import watched
@@ -45,7 +46,7 @@ def run(job: Job, progress: Progress) -> Done:
 
 def _batch(job: Job, progress: Progress, work: Path) -> Done:
     rows = open_rows(job.source, job.form, job.memory_bytes)
-    bound = job.query.bind(rows.schema)
+    bound = bind_rows(job.query, rows)
     files, count = _parquet_files(job, rows, work, progress)
     progress.say("starting Flink")
     flink = environment(_slots())
@@ -71,7 +72,7 @@ def _stream(job: Job, progress: Progress, work: Path) -> Done:
     """Windows of a folder that grows. This thread writes them as they come; another watches the folder and feeds the job."""
     stop = Event()
     rows = watched(job, progress, stop)
-    bound = job.query.bind(rows.schema)
+    bound = bind_rows(job.query, rows)
     flink = environment(_slots(), settings=SETTINGS)
     feed = Feed(work / "feed", job.query, rows.schema, job.delay_us or 0)
     packed = feed.rows(flink)

@@ -18,6 +18,7 @@ from pyarrow import dataset, parquet
 from pyspark.sql import functions as F
 
 from windrow import Query
+from windrow.cli.binding import bind_rows
 from windrow.cli.files import RowSource, files_in, format_of, open_rows
 from windrow.cli.job import Done, Job, Progress
 from windrow.cli.refusals import Refusal
@@ -32,7 +33,7 @@ def run(job: Job, progress: Progress) -> Done:
     """Compute the windows on `local[*]` and write them, in the order of every result."""
     rows = None if job.watch else open_rows(job.source, job.form, job.memory_bytes)
     if rows is not None:
-        job.query.bind(rows.schema)
+        bind_rows(job.query, rows)
     with tempfile.TemporaryDirectory(prefix="windrow-") as folder:
         work = Path(folder)
         progress.say("starting Spark")

@@ -30,12 +30,13 @@ def explain(query_file: Path, source: str | None, form: str | None, allow: tuple
     QUERY is a .toml or .json file.
     """
     import windrow as wr
+    from windrow.cli.binding import bind_rows
     from windrow.cli.files import open_rows
     from windrow.cli.queries import read_query
 
     with refusals():
         query = read_query(query_file, allow)
-        schema = None if source is None else open_rows(source, form).schema
-        if schema is not None:
-            query.bind(schema)
-        click.echo(str(wr.explain(query, schema)))
+        rows = None if source is None else open_rows(source, form)
+        if rows is not None:
+            bind_rows(query, rows)
+        click.echo(str(wr.explain(query, None if rows is None else rows.schema)))

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-from pyarrow import csv, dataset, parquet
+from pyarrow import csv, parquet
 
 from windrow.cli.arrow_rows import arrow_rows
+from windrow.cli.csv_rows import OddValue, csv_rows, csv_stream
 from windrow.cli.json_lines import json_rows
 from windrow.cli.parquet_rows import parquet_rows
 from windrow.cli.refusals import Refusal
@@ -50,12 +51,19 @@ def format_of(path: Path) -> str:
 
 
 class RowSource:
-    """Batches of rows of one schema, and how many there are if that is known."""
+    """Batches of rows of one schema, and how many there are if that is known.
+
+    ``odd`` takes the name of a text column, and returns the value because of which it is text and not numbers, if there is one.
+    """
 
     def __init__(
-        self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], total: int | None = None
+        self,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        total: int | None = None,
+        odd: Callable[[str], OddValue | None] = lambda column: None,
     ) -> None:
-        self.schema, self.total = schema, total
+        self.schema, self.total, self.odd = schema, total, odd
         self._batches = batches
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -109,28 +117,12 @@ def _file_rows(files: list[Path], form: str, memory: int) -> RowSource:
             return RowSource(*parquet_rows(files, memory))
         if form == "jsonl":
             return RowSource(*json_rows(_json_files(files)))
-        found = dataset.dataset([str(path) for path in files], format=form)
-        _check_columns(shown, found)
-        return RowSource(found.schema, found.to_batches(fragment_readahead=1, batch_readahead=4))
+        schema, batches, odd = csv_rows(files, shown)
+        return RowSource(schema, batches, odd=odd)
 
     if len(files) == 1 and not files[0].stat().st_size:
         raise Refusal(f"{shown} is empty; expected {NAMES[form]}")
     return _refusing(shown, form, opened)
-
-
-def _check_columns(shown: str, found: dataset.Dataset) -> None:
-    """Refuse CSV without rows, which has no types, and CSV whose columns other marks than commas separate."""
-    try:
-        names = found.schema.names
-    except UnicodeDecodeError as error:
-        raise Refusal(f"{shown} cannot be read as CSV: its header is not UTF-8 ({error})") from None
-    marks = [mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]]
-    if marks:
-        raise Refusal(
-            f"{shown} has one column, {names[0]!r}: its columns seem to be separated by {marks[0]!r}; expected commas"
-        )
-    if all(pa.types.is_null(type_) for type_ in found.schema.types) and not found.count_rows():
-        raise Refusal(f"{shown} has a header and no rows, so its columns have no types")
 
 
 def _refusing(shown: str, form: str, opened: Any) -> RowSource:
@@ -154,7 +146,7 @@ def _refusing(shown: str, form: str, opened: Any) -> RowSource:
         except UNREADABLE as error:
             raise refusal(error) from error
 
-    return RowSource(rows.schema, batches(), rows.total)
+    return RowSource(rows.schema, batches(), rows.total, rows.odd)
 
 
 def _json_files(files: list[Path]) -> Iterator[tuple[str, BinaryIO]]:
@@ -166,8 +158,8 @@ def _json_files(files: list[Path]) -> Iterator[tuple[str, BinaryIO]]:
 
 def _standard_rows(stream: BinaryIO, form: str, memory: int) -> RowSource:
     if form == "csv":
-        opened = csv.open_csv(stream)
-        return RowSource(opened.schema, opened)
+        schema, batches, odd = csv_stream(stream)
+        return RowSource(schema, batches, odd=odd)
     if form == "arrow":
         opened = pa.ipc.open_stream(stream)
         return RowSource(opened.schema, opened)

@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pyarrow as pa
 
+from windrow.cli.binding import bind_rows
 from windrow.cli.files import open_rows
 from windrow.cli.job import Done, Job, Progress
 from windrow.cli.refusals import Refusal
@@ -27,7 +28,7 @@ def run(job: Job, progress: Progress) -> Done:
     """Stream the rows through an operator and write what it finishes."""
     memory = job.memory_bytes
     rows = watched(job, progress) if job.watch else open_rows(job.source, job.form, memory)
-    bound = job.query.bind(rows.schema)
+    bound = bind_rows(job.query, rows)
     operator = Operator(
         job.query, rows.schema, threads=os.cpu_count() or 1, workers=job.workers, idle=job.idle
     )

@@ -46,6 +46,7 @@ def warm(query_file: Path, source: str, form: str | None, allow: tuple[str, ...]
     """
     from rich.console import Console
 
+    from windrow.cli.binding import bind_rows
     from windrow.cli.files import open_rows
     from windrow.cli.job import Progress
     from windrow.cli.queries import read_query
@@ -54,7 +55,7 @@ def warm(query_file: Path, source: str, form: str | None, allow: tuple[str, ...]
     with refusals():
         query = read_query(query_file, allow)
         rows = open_rows(source, form)
-        query.bind(rows.schema)
+        bind_rows(query, rows)
         began = perf_counter()
         messages = Console(stderr=True, highlight=False)
         with Progress(messages, announced="") as progress, telling(progress.compiling):
