@@ -113,6 +113,10 @@ class Execution:
         """Everything before this time has been processed."""
         self.reached = max(self.reached, time)
 
+    def report(self, kind: str, stream: str, at: Id | None, message: str) -> None:
+        """Something failed, was refused or came late."""
+        self.reports.append(Report(kind, stream, at, message))
+
     def changed(self) -> None:
         """The graph has changed: what was derived from it is made anew when it is needed."""
         self._runners.clear()
@@ -154,10 +158,8 @@ class Execution:
             _, each = heappop(heap)
             done.add(each)
             if len(done) > most:
-                self.reports.append(
-                    Report(
-                        "failed", each, at, f"the update of {at.origin!r} runs more than {most} composites"
-                    )
+                self.report(
+                    "failed", each, at, f"the update of {at.origin!r} runs more than {most} composites"
                 )
                 return
             runner = self.runner(each)
@@ -231,7 +233,7 @@ class Execution:
             raise
         except Exception as error:
             state.figures.count("failed")
-            self.reports.append(Report("failed", name, at, f"{type(error).__name__}: {error}"))
+            self.report("failed", name, at, f"{type(error).__name__}: {error}")
             return None
         return None if values is None else (output, values)
 

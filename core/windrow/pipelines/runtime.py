@@ -28,8 +28,10 @@ from typing import Any, Literal, Unpack
 import pyarrow as pa
 
 from windrow.errors import CorruptSnapshot, PipelineError, SnapshotError, StoreError, WindrowError
+from windrow.pipelines.admission import Admission
 from windrow.pipelines.backlog import Backlog
 from windrow.pipelines.changes import AFTER_WINDOWS, BEFORE, Change, Id
+from windrow.pipelines.changing import Changing
 from windrow.pipelines.chunks import Chunk
 from windrow.pipelines.crossings import Place, check_rounds
 from windrow.pipelines.emissions import Emissions, Report
@@ -44,8 +46,6 @@ from windrow.pipelines.quotas import Quotas
 from windrow.pipelines.rows import Event, changes_of, events_of, name_of
 from windrow.pipelines.state import StreamState, Values, encode, write_page
 from windrow.pipelines.stored import StoredStreams
-from windrow.pipelines.streams import Source
-from windrow.pipelines.values import checked
 from windrow.pipelines.waiting import Imported, WaitingUpdates, outbox_from_page
 from windrow.pipelines.windowing import Shared, WindowedStream
 from windrow.storage.pages import HEADER, MemoryPages, Pages
@@ -78,7 +78,7 @@ class Runtime:
         if unknown := options.keys() - SpaceOptions.__annotations__.keys():
             raise TypeError(f"a runtime has no parameter {', '.join(sorted(unknown))}")
         self.pages = OneCommit(MemoryPages() if pages is None else pages)
-        self.order, self.late, self.sinks = order, late, frozenset(sinks)
+        self.order, self.late = order, late
         self.graph = Graph(
             options.get("functions") or {},
             options.get("quotas") or Quotas(),
@@ -99,7 +99,9 @@ class Runtime:
             self.graph, self._stored.of, self._open_window, arrival=order == "arrival"
         )
         self._backlog = Backlog(self._execution, columns)
+        self._admission = Admission(self._execution)
         self._open()
+        self._changing = Changing(self._execution, self._stored, self._ledger, sinks)
 
     def process(self, updates: Any = None, changes: Any = None) -> Emissions:
         """Take updates and changes; returns what was emitted.
@@ -115,12 +117,12 @@ class Runtime:
             except (StoreError, SnapshotError):
                 raise  # nobody refused the change: it is applied when the space is opened again
             except WindrowError as error:
-                self._report("refused", name_of(change), change.at, str(error))
+                self._execution.report("refused", name_of(change), change.at, str(error))
         events = events_of(updates, self._execution.reports)
         if self.order == "arrival":
             self._run_many(events, out)
         else:
-            self._wait(events)
+            self._let_wait(events)
         return out
 
     def process_columns(self, stream: str, ts: Any, sequence: Any, values: pa.Table) -> Emissions:
@@ -136,7 +138,7 @@ class Runtime:
         elif self.order == "arrival":
             self._run(chunk.events(), out)
         else:
-            self._wait(chunk.events())
+            self._let_wait(chunk.events())
         return out
 
     def advance(self, watermark: int) -> Emissions:
@@ -158,7 +160,9 @@ class Runtime:
             if update.ts >= self.watermark:
                 self._waiting.add(update)
             elif update.named is not None and ((last := self.state(update.stream).last) is None or last < at):
-                self._report("refused", update.stream, at, "the imported update came behind the watermark")
+                self._execution.report(
+                    "refused", update.stream, at, "the imported update came behind the watermark"
+                )
 
     def exports(self) -> dict[str, list[Imported]]:
         """What other spaces are to :meth:`take`, by space. It is kept, and part of commits, until it is :meth:`sent`."""
@@ -185,9 +189,10 @@ class Runtime:
             if self.late == "refuse":
                 self._ledger.refuse(self._ledger.add(change))
                 raise PipelineError(f"{passed}; give a later time, or none for now")
-            self._report("late", name_of(change), at, f"{passed}; it does from now on")
+            self._execution.report("late", name_of(change), at, f"{passed}; it does from now on")
         now = Id(self.watermark, AFTER_WINDOWS)
-        self._apply(change, self._ledger.add(change), Emissions() if out is None else out, now)
+        number = self._ledger.add(change)
+        self._changing.apply(change, number, Emissions() if out is None else out, now)
         return "applied"
 
     def number(self, count: int) -> int:
@@ -209,7 +214,8 @@ class Runtime:
 
     def reports(self) -> list[Report]:
         """What failed, was refused or came late since the last call."""
-        found, self._execution.reports[:] = list(self._execution.reports), ()
+        found = list(self._execution.reports)
+        self._execution.reports.clear()
         return found
 
     def log(self) -> list[dict[str, Any]]:
@@ -274,12 +280,16 @@ class Runtime:
         prefix = f"w/{self._ledger.generation(plan.stream.name)}/{plan.stream.name}/"
         return WindowedStream(plan, Shared(self.pages, prefix, self._stored.put, self._stored.gone))
 
-    def _wait(self, events: Iterable[Event]) -> None:
+    def _let_wait(self, events: Iterable[Event]) -> None:
+        """Updates wait until the watermark has passed them. One that comes behind it is refused."""
         for event in events:
-            if event[0] >= self.watermark:
-                self._waiting.add(event)
+            ts, sequence, stream, _ = event
+            if ts < self.watermark:
+                self._execution.report(
+                    "refused", stream, Id(ts, sequence), "the update came behind the watermark"
+                )
             else:
-                self._report("refused", event[2], Id(*event[:2]), "the update came behind the watermark")
+                self._waiting.add(event)
 
     def _run_many(self, events: Sequence[Event | Imported], out: Emissions) -> None:
         """Run updates as columns if that is possible and worth it, otherwise one by one."""
@@ -300,7 +310,7 @@ class Runtime:
         for ts, sequence, stream, named in events:
             at = Id(ts, sequence, stream)
             self._reach(at, out)
-            if (values := self._accepted(stream, named, at, None)) is not None:
+            if (values := self._admission.values(stream, named, at, None)) is not None:
                 self.position = max(self.position, at)
                 self._execution.tree([(stream, values)], at, out)
 
@@ -314,10 +324,10 @@ class Runtime:
                 home = update.home if isinstance(update, Imported) else None
                 stream = update.stream if isinstance(update, Imported) else at.origin
                 if update[3] is None and self.graph.imported(stream, home):
-                    self._restart(stream, False)  # it is computed differently there
+                    self._changing.restart(stream)  # it is computed differently there
                 elif (
                     stream not in changed
-                    and (values := self._accepted(stream, update[3], at, home)) is not None
+                    and (values := self._admission.values(stream, update[3], at, home)) is not None
                 ):
                     changed[stream] = values
             if changed:
@@ -331,26 +341,6 @@ class Runtime:
         self._execution.fire(at, out)
         self._execution.reach(at.ts)
 
-    def _accepted(self, stream: str, named: Any, at: Id, home: str | None) -> Values | None:
-        """The values of an update, if there is such a source, they fit it, and they are new."""
-        source = self.graph.streams.get(stream)
-        if not isinstance(source, Source) or source.space != home:
-            if home is None:  # an import that nobody has put here is of no interest
-                self._report("refused", stream, at, f"there is no source {stream!r} to push to")
-            return None
-        try:
-            values = checked(source, named)
-        except PipelineError as error:
-            self.state(stream).figures.count("failed")
-            self._report("refused", stream, at, str(error))
-            return None
-        state = self.state(stream)
-        if state.last is not None and at <= state.last:
-            state.figures.count("discarded")
-            self._execution.dirty.add(stream)
-            return None
-        return values
-
     def _due_changes(self, before: Id, out: Emissions) -> None:
         """Apply the changes whose time is at or before an update."""
         for change, number in self._ledger.due(before):
@@ -359,43 +349,8 @@ class Runtime:
             self._execution.reach(change.at.ts)
             self.position = max(self.position, change.at.after_windows())
             try:
-                self._apply(change, number, out, change.at.after_windows())
+                self._changing.apply(change, number, out, change.at.after_windows())
             except (StoreError, SnapshotError):
                 raise
             except WindrowError as error:
-                self._report("refused", name_of(change), change.at, f"{change.operation}: {error}")
-
-    def _apply(self, change: Change, number: int, out: Emissions, at: Id) -> None:
-        try:
-            sink = change.form.get("sink") if change.operation == "put" else None
-            if sink is not None and sink not in self.sinks:
-                raise PipelineError(f"no sink {sink!r}; there is {', '.join(sorted(self.sinks)) or 'none'}")
-            applied = self.graph.apply(change)
-        except WindrowError:
-            self._ledger.refuse(number)
-            raise
-        self._ledger.apply(number, self.graph.version)
-        self._execution.changed()
-        for name in (*applied.restarted, *applied.dropped):
-            self._restart(name, name in applied.dropped)
-            self._execution.export_restart(name, at)
-        for name in (*applied.added, *applied.restarted):
-            plan = self.graph.plans.get(name)
-            if plan is not None and plan.stream.start == "replay":
-                self._execution.replay(name, out)
-
-    def _restart(self, name: str, dropped: bool) -> None:
-        window = self._execution.windows.streams.get(name)
-        if window is not None:
-            self._stored.forget(window.names())
-        self._ledger.renew(name)
-        self._execution.windows.forget(name)
-        if dropped:
-            self._stored.drop(name)
-            self._execution.dirty.discard(name)
-        else:
-            self._stored.restart(name)
-            self._execution.dirty.add(name)
-
-    def _report(self, kind: str, stream: str, at: Id | None, message: str) -> None:
-        self._execution.reports.append(Report(kind, stream, at, message))
+                self._execution.report("refused", name_of(change), change.at, f"{change.operation}: {error}")
