@@ -93,8 +93,10 @@ class StreamState:
         self.last, self.values = updates[-1]
         self.trigger, self.version = trigger, version
         self.figures.emit(count)
-        for at, values in updates[-keep:] if keep else ():
-            self.remember(at, values, keep)
+        if keep:
+            kept = updates[-keep:]
+            self.history.extend(kept)
+            self._kept(len(kept), keep)
 
     def choose(self, alias: str, name: str) -> None:
         """This stream of an input had an update last."""
@@ -113,11 +115,14 @@ class StreamState:
         return self.rows - 1
 
     def remember(self, at: Id, values: Values, keep: int) -> None:
-        history = self.history
-        history.append((at, values))
-        self.fresh += 1
-        while len(history) > keep:
-            history.popleft()
+        self.history.append((at, values))
+        self._kept(1, keep)
+
+    def _kept(self, count: int, keep: int) -> None:
+        """So many updates have entered the history, which keeps so many."""
+        self.fresh += count
+        for _ in range(len(self.history) - keep):
+            self.history.popleft()
 
     def restart(self) -> None:
         """Forget the values, which another definition made; what is older than the last update stays discarded."""
@@ -133,13 +138,16 @@ class StreamState:
         history, tail = self.history, self.tail
         new = min(self.fresh, len(history))
         self.fresh = 0
-        text = ""
-        for at, values in islice(history, len(history) - new, None):
-            text = encode((*at, values))
-            tail.append(text)
-            self.count += 1
-            if len(tail) == CHUNK:
-                put[f"h/{name}/{self.count // CHUNK - 1}"] = write_page(f"[{','.join(tail)}]")
+        rows = [(*at, values) for at, values in islice(history, len(history) - new, None)]
+        while rows:
+            room = CHUNK - len(tail)
+            part, rows = rows[:room], rows[room:]
+            self.count += len(part)
+            if len(part) < room:
+                tail += map(encode, part)
+            else:
+                full = ",".join([*tail, encode(part)[1:-1]])
+                put[f"h/{name}/{self.count // CHUNK - 1}"] = write_page(f"[{full}]")
                 tail.clear()
         kept = (self.count - len(history)) // CHUNK
         put = (
@@ -147,7 +155,9 @@ class StreamState:
         )
         gone = [f"h/{name}/{number}" for number in range(self.first, kept)]
         self.first = max(self.first, kept)
-        if not text or self.last is None or self.values is None:
+        if new and tail and self.last is not None and self.values is not None:
+            text = tail[-1]
+        else:
             text = encode((*(self.last or (None, None, None)), self.values))
         figures = self.figures
         head = (

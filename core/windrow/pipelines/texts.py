@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,29 +26,38 @@ def json_objects(tables: Sequence[tuple[pa.Table, int]]) -> pa.Array:
         return pa.repeat("{}", sum(count for _, count in tables))
     parts: list[pa.Array | str] = []
     for number, name in enumerate(table.column_names):
-        parts += [("," if number else "{") + encode(name) + ":", _texts(table.column(name))]
+        parts += [("," if number else "{") + encode(name) + ":", *_texts(table.column(name))]
     return _whole(pc.binary_join_element_wise(*parts, "}", ""))
 
 
-def _texts(column: pa.ChunkedArray) -> pa.Array:
-    """The JSON of each value. Arrow writes numbers as Python does, but for very large and very small ones."""
+def _texts(column: pa.ChunkedArray) -> list[pa.Array | str]:
+    """The JSON of each value, in one part or two. Arrow writes numbers as Python does, but for very large and very small ones."""
     kind = column.type
     if pa.types.is_integer(kind) or kind == pa.bool_():
-        return pc.fill_null(_whole(column.cast(pa.string())), "null")
+        return [pc.fill_null(_whole(column.cast(pa.string())), "null")]
     if kind == pa.float64():
         filled = np.asarray(pc.fill_null(column, 0.0))
         size = np.abs(filled)
         if bool((((size >= 1e-4) & (size < 1e10)) | (size == 0)).all()):
-            texts = _whole(column.cast(pa.string()))
-            ending = pa.array(np.where(filled == np.floor(filled), ".0", ""))
-            return pc.fill_null(pc.binary_join_element_wise(texts, ending, ""), "null")
+            return _plain_floats(_whole(column), filled)
     values = column.to_pylist()
     if kind in (
         pa.float64(),
         pa.float32(),
     ):  # numbers have no comma, so all of them are written with one call
-        return pa.array(encode(values)[1:-1].split(",") if values else [], pa.string())
-    return pa.array(map(encode, values), pa.string())
+        return [pa.array(encode(values)[1:-1].split(",") if values else [], pa.string())]
+    return [pa.array(map(encode, values), pa.string())]
+
+
+def _plain_floats(column: pa.Array, filled: np.ndarray[Any, Any]) -> list[pa.Array | str]:
+    """Arrow writes no ``.0`` after a whole number."""
+    texts = pc.fill_null(column.cast(pa.string()), "null")
+    is_whole = pc.and_(pa.array(filled == np.floor(filled)), column.is_valid())
+    if pc.all(is_whole).as_py():
+        return [texts, ".0"]
+    if not pc.any(is_whole).as_py():
+        return [texts]
+    return [texts, pc.if_else(is_whole, ".0", "")]
 
 
 def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
