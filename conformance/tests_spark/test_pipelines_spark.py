@@ -6,15 +6,16 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from killed_pipeline import prepare, run, written
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from windrow.errors import ColumnError, TimeColumnError
+from windrow.errors import ColumnError, PipelineError, TimeColumnError
 from windrow.pipelines import CHANGES, UPDATES, Change, changes_to_table
 from windrow_conformance.pipelines import PipelineCase, pipeline_cases, rounds
 from windrow_conformance.pipelines.joined_story import JoinedStory
@@ -93,7 +94,7 @@ class Job:
         os.utime(self.folder / "new", (self.began + self.files, self.began + self.files))
         os.replace(self.folder / "new", self.folder / name / f"{self.files:04}.parquet")
 
-    def run(self) -> None:
+    def run(self, layout: Literal[1, 2] = 2) -> None:
         """Start the query, or start it again, until all files are read."""
         read = self.spark.readStream.option("maxFilesPerTrigger", 1)
         frames = {
@@ -102,7 +103,8 @@ class Job:
             )
             for name, schema in zip(("updates", "changes"), SPACED, strict=True)
         }
-        found = pipelined(timed(frames["updates"]), frames["changes"], reports=True, rounds=ROUNDS)
+        updates, changes = timed(frames["updates"]), frames["changes"]
+        found = pipelined(updates, changes, reports=True, rounds=ROUNDS, layout=layout)
         writer = found.writeStream.trigger(availableNow=True).format("parquet")
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
         writer.option("path", str(self.folder / "out")).start().awaitTermination()
@@ -132,6 +134,23 @@ def test_changes_join_a_running_stream(spark: SparkSession, tmp_path: Path) -> N
     job.run()
     job.add("updates", last_updates())  # Spark may not have run a micro-batch with the last watermark yet
     job.run()
+    checked(job.written())
+
+
+def test_a_checkpoint_of_three_variables_goes_on_with_them(spark: SparkSession, tmp_path: Path) -> None:
+    """With the other layout it is refused, and left as it is: nothing begins without the state that is there."""
+    job = Job(spark, tmp_path)
+    updates, changes = together("updates_table").sort_by("ts"), together("changes_table")
+    job.add("changes", changes)
+    job.add("updates", updates.slice(0, updates.num_rows // 2))
+    job.run(layout=1)
+    job.add("updates", updates.slice(updates.num_rows // 2))
+    job.add("updates", last_updates())
+    with pytest.raises(StreamingQueryException, match="STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"):
+        job.run(layout=2)
+    job.run(layout=1)
+    job.add("updates", last_updates())
+    job.run(layout=1)
     checked(job.written())
 
 
@@ -186,6 +205,8 @@ def one_update(second: int) -> pa.Table:
 
 def test_what_does_not_fit_is_refused(spark: SparkSession) -> None:
     updates, changes = (spark.createDataFrame(schema.empty_table()) for schema in (UPDATES, CHANGES))
+    with pytest.raises(PipelineError, match="layout"):
+        pipelined(updates, changes, layout=3)  # type: ignore[arg-type]
     stream = spark.readStream.format("rate").load()
     with pytest.raises(ColumnError, match="both streaming DataFrames"):
         pipelined(stream, changes)

@@ -14,27 +14,36 @@ values and windows are in one checkpoint. The whole tree of an update, at whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from windrow.errors import ColumnError, TimeColumnError
+from windrow.errors import ColumnError, PipelineError, TimeColumnError
 from windrow.pipelines.engine import OUTPUT, ROWS, RuntimeOptions, Settings, run_all
 from windrow_spark.arrow_types import as_spark_has
 from windrow_spark.batch import column
-from windrow_spark.buckets import BucketProcessor, RoundProcessor
+from windrow_spark.buckets import BucketProcessor, BucketVariables, OneVariable, RoundProcessor
 from windrow_spark.packing import PACKED_BY_NAME, pack, unpack_named
 from windrow_spark.schemas import spark_schema
 from windrow_spark.space_runtimes import OUT, ROUND, RoundRuntimes, SpaceRuntimes
 
 SPACE = "space"
+VARIABLES: dict[int, type[BucketVariables]] = {1: BucketVariables, 2: OneVariable}
+"""The state variables of a space, by the layout of the checkpoint."""
 _WATERMARK = "spark.watermarkDelayMs"
 _NOT_CHANNELS = (SPACE, "stream", "ts", "sequence")
 
 
-def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: Unpack[RuntimeOptions]) -> Any:
+def pipelined(
+    updates: Any,
+    changes: Any,
+    *,
+    reports: bool = False,
+    layout: Literal[1, 2] = 2,
+    **options: Unpack[RuntimeOptions],
+) -> Any:
     """The updates that all streams emit, as a DataFrame: ``stream``, ``ts``, ``sequence``, ``values`` (JSON).
 
     ``updates`` has the columns ``stream``, ``ts``, and ``values``, a JSON object of channels; instead of ``values``, every
@@ -51,9 +60,14 @@ def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: U
     ``rounds`` are the rounds of spaces that import streams of others, such as ``{"city": 1}``: each round is a stateful
     operator of the query, and hands on to the next one what it exports, in the same micro-batch.
 
+    ``layout=1`` goes on from a checkpoint in which the state of a space is three variables; it is slower. Spark refuses a
+    checkpoint of another layout when the query starts.
+
     >>> pipelined(updates.withWatermark("ts", "2 seconds"), changes)                # doctest: +SKIP
     """
     settings = Settings.of(options)
+    if layout not in VARIABLES:
+        raise PipelineError(f"layout is 2, or 1 for a checkpoint of that layout, not {layout!r}")
     if updates.isStreaming != changes.isStreaming:
         raise ColumnError(
             "updates and changes have to be both streaming DataFrames, or both batches; read the other one with readStream too"
@@ -68,7 +82,8 @@ def pipelined(updates: Any, changes: Any, *, reports: bool = False, **options: U
     wanted = ["kind", *wanted, "message"] if reports else wanted
     if updates.isStreaming:
         _check_watermark(updates)
-        return _stream(rows, settings, pa.schema([_seen(_OUT.field(name), numbers) for name in wanted]))
+        seen = pa.schema([_seen(_OUT.field(name), numbers) for name in wanted])
+        return _stream(rows, settings, seen, VARIABLES[layout])
     run = _batch(settings)
     if settings.last_round:  # all spaces in one task
         found = rows.coalesce(1).mapInArrow(_gathered(run), spark_schema(_OUT))
@@ -87,14 +102,15 @@ def _seen(field: pa.Field, numbers: bool) -> pa.Field:
     return field.with_type(pa.timestamp("us", "UTC")) if field.name == "ts" and not numbers else field
 
 
-def _stream(rows: Any, settings: Settings, wanted: pa.Schema) -> Any:
-    packed = rows.select(*map(column, ROWS.names), column(SPACE)).mapInArrow(pack(ROWS), PACKED_BY_NAME)
+def _stream(rows: Any, settings: Settings, wanted: pa.Schema, variables: type[BucketVariables]) -> Any:
+    packed = rows.mapInArrow(pack(ROWS), PACKED_BY_NAME)
     if not settings.last_round:
-        stepped = _stateful(packed, BucketProcessor(SpaceRuntimes(settings, wanted.names)), OUT)
+        stepped = _stateful(packed, BucketProcessor(SpaceRuntimes(settings, wanted.names), variables), OUT)
     else:
         stepped = packed.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in _FOUND.items()))
         for number in range(settings.last_round + 1):
-            processor = RoundProcessor(RoundRuntimes(settings, wanted.names), number, dict(settings.rounds))
+            runtimes = RoundRuntimes(settings, wanted.names)
+            processor = RoundProcessor(runtimes, number, dict(settings.rounds), variables)
             stepped = _stateful(stepped, processor, ROUND)
         stepped = stepped.select(column("found").alias("rows"), column("bucket").alias(SPACE), *_COUNTS)
     counted = stepped.observe(
