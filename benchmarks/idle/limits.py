@@ -21,6 +21,7 @@ import pyarrow as pa
 
 import windrow as wr
 from benchmarks.idle.linear_road import SECOND
+from windrow.operator.shrinking import give_back
 
 SCHEMA = pa.schema({"key": pa.int64(), "ts": pa.int64(), "load": pa.float64()})
 QUERY = wr.Query(
@@ -67,6 +68,7 @@ def floats(keys: int) -> list[pa.Table]:
 
 
 def run(batches: list[pa.Table], idle: Any) -> tuple[float, wr.IdleFigures]:
+    give_back()  # so that no run finds memory that the one before has left behind
     operator = wr.Operator(QUERY, SCHEMA, idle=idle)
     began = process_time()
     for batch in batches:

@@ -148,7 +148,8 @@ class ColdKeys:
         if self.silences.after is None or watermark >= FOREVER:
             return
         self._grow(table.key_room)
-        self.spare.after_growth(table)
+        if self.has_frozen:
+            self.spare.after_growth(table)
         idle = self.silences.idle_keys(table, self.of, watermark, lambda: self._size(table))
         if table.paging is not None and len(idle):
             idle = idle[~folded(table, idle)]
@@ -351,6 +352,11 @@ class ColdKeys:
             self.thaw(table, np.flatnonzero(self.of != NONE))
         self.slide(table, table.keys.order, table.slid)  # those windows have come out before
         self.silences.start(np.flatnonzero((table.slices.held > 0) | (self.of != NONE)), watermark)
+
+    @property
+    def has_frozen(self) -> bool:
+        """Whether any key was ever frozen. Until then, nothing is done to save memory."""
+        return self.next_block > 0
 
     @property
     def count(self) -> int:

@@ -12,7 +12,7 @@ from windrow.columns import arrow
 from windrow.kernels.slices.layout import NONE, Slices
 
 SPARE = 8
-"""Where idle keys are frozen, arrays get room for one slice in so many more than they need."""
+"""Once idle keys were frozen, arrays get room for one slice in so many more than they need."""
 
 
 def no_slices(stamps: Any) -> Slices:
@@ -45,6 +45,12 @@ def more_slots(slices: Slices, room: int) -> Slices:
     )  # fmt: skip
 
 
+def likely(room: int, placed: int, left: int) -> int:
+    """The room for slices that a batch needs, if the rows that are left need as much as those that were placed; a slot for
+    each at most."""
+    return min(int(room * min(1 + 1.1 * left / max(placed, 1), 16)), room + left)
+
+
 def none(*shape: int) -> NDArray[np.int32]:
     """Slots that are none."""
     return np.full(shape, NONE, dtype=np.int32)
@@ -52,7 +58,8 @@ def none(*shape: int) -> NDArray[np.int32]:
 
 def longer(array: Any, room: int, fill: int = NONE) -> Any:
     """The same entries along the last axis, then the given number up to the room."""
-    longer = np.full((*array.shape[:-1], room), fill, dtype=array.dtype)
+    shape = (*array.shape[:-1], room)  # zeros take memory only where they are written
+    longer = np.full(shape, fill, dtype=array.dtype) if fill else np.zeros(shape, array.dtype)
     longer[..., : array.shape[-1]] = array
     return longer
 

@@ -28,7 +28,7 @@ from windrow.operator import freezing
 from windrow.operator.keys import Keys
 from windrow.operator.partials import MANY, AggregateState, FinalAggregation
 from windrow.operator.plan import DenseRows, Due, Eviction, GroupedRows, Ints, Placing, Plan, in_key_order
-from windrow.operator.room import SPARE, longer, more_keys, more_slots, no_slices, none
+from windrow.operator.room import SPARE, likely, longer, more_keys, more_slots, no_slices, none
 from windrow.operator.slicers import Slicer
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ class SliceTable:
     ) -> None:
         self.keys, self.slicer, self.aggregates, self.final = keys, slicer, aggregates, final
         self.columns = sorted({name for state in aggregates for name in state.columns})
-        self.paging, self.cold, self.pool = paging, cold, pool
-        self.compiled, self._spare = compiled, 2 if cold is None else SPARE
+        self.paging, self.cold, self.pool, self.compiled = paging, cold, pool, compiled
         kernels = [vars(specialise(module, {}, compiled=compiled)) for module in (place, slide)]
         self.kernels = SimpleNamespace(**(kernels[0] | kernels[1]))
         self.slot_room = self.key_room = 0
@@ -184,8 +183,7 @@ class SliceTable:
             begin = int(placing.kernel(self.slices, begin, placing.rows, slots, *placing.arguments))
             if begin == end:
                 return slots
-            left = (end - begin) / max(begin, 1)  # how many times what was placed so far is still to come
-            self.grow_slots(int(self.slot_room * min(1 + 1.1 * left, 16)))
+            self.grow_slots(likely(self.slot_room, begin, end - begin))
 
     def _place_dense(self, rows: DenseRows) -> Ints:
         self.ensure_keys()
@@ -394,8 +392,9 @@ class SliceTable:
         self.slices, self.slot_room = slices, room
 
     def grow_slots(self, slots: int = 0) -> None:
-        """Make room for so many slices, and at least for half as many again as now; for fewer if keys are frozen."""
-        old, room = self.slot_room, max(slots, self.slot_room + self.slot_room // self._spare)
+        """Make room for so many slices, and at least for half as many again as now; for fewer once keys were frozen."""
+        spare = 2 if self.cold is None or not self.cold.has_frozen else SPARE
+        old, room = self.slot_room, max(slots, self.slot_room + self.slot_room // spare)
         self.slices, self.slot_room = more_slots(self.slices, room), room
         for state in self.aggregates:
             state.grow_slots(old, room)
