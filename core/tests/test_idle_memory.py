@@ -1,6 +1,8 @@
-"""Arrays shrink when keys are frozen."""
+"""What is in memory: arrays shrink when keys are frozen, and windows of collected values take no more than their values."""
 
 from __future__ import annotations
+
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,26 @@ def test_arrays_shrink_and_nothing_tells(name: str, monkeypatch: pytest.MonkeyPa
     assert list(run(operator, data, 20)) == expected
     rooms = operator.idle.hot_bytes, wr.Operator(asked, data.schema, compiled=False).idle.hot_bytes
     assert rooms[0] < 2 * rooms[1]
+
+
+def test_collected_values_take_memory_in_proportion_to_their_number() -> None:
+    sizes = []
+    for count in (200, 800):
+        window = wr.TimeWindow(f"{count}s", "1s")
+        asked = wr.Query(by="key", time="ts", window=window, aggregates={"seen": wr.Collect("n")})
+        data = pa.table({"key": [0] * count, "ts": np.arange(count) * SECOND, "n": np.arange(count)})
+        tracemalloc.start()
+        try:
+            operator = wr.Operator(asked, data.schema, compiled=False)
+            before = tracemalloc.get_traced_memory()[0]
+            for begin in range(0, count, 10):
+                operator.process(data.slice(begin, 10))
+                operator.advance((begin + 9) * SECOND)
+            sizes.append(tracemalloc.get_traced_memory()[0] - before)
+        finally:
+            tracemalloc.stop()
+    # A list for each slice of all values that follow it would be 16 times as much.
+    assert sizes[1] < 6 * sizes[0]
 
 
 def test_a_small_table_shrinks_too() -> None:
