@@ -14,7 +14,13 @@ import windrow as wr
 from windrow import algorithms
 from windrow.aggregates.algebra import Monoid
 from windrow.algorithms import A2MTA, REGISTRY
+from windrow.algorithms.a2mta_layout import ERROR, META, ROUNDED, SETTINGS, VALUE, WHOLE
+from windrow.algorithms.a2mta_steps import tell
+from windrow.approximate.bucket import bucket_of
+from windrow.approximate.estimate import with_error
 from windrow.errors import QueryError, WindowError
+from windrow.kernels.slices.bucket_layout import NUMBER, SURE, UNKNOWN, Bounds
+from windrow.kernels.slices.layout import Results
 
 RANGE, UPDATES = 150, 500
 KINDS: dict[str, tuple[Any, Any]] = {
@@ -239,16 +245,55 @@ def test_what_an_eviction_invariant_cannot_see_makes_the_error_infinite() -> Non
     assert window.query() == (1, 0.0)
 
 
-def test_compiled() -> None:
-    x = streams()["regimes"]
-    windows = [
-        made("sum", wr.Within(relative=0.1, leaves=40), compiled=compiled) for compiled in (True, False)
-    ]
-    for value in x:
-        for window in windows:
-            put(window, value)
-            window.evict(max(0, len(window) - RANGE))
-        assert windows[0].query() == windows[1].query()
+@pytest.mark.parametrize("kind", ["mean", "max"])
+def test_compiled(kind: str) -> None:
+    """Results, errors and leaves are those of the plain form, whatever is promised and however it is evicted."""
+    x, dice = streams()["regimes"], random.Random(3)
+    predicted = wr.Within(relative=0.1, confidence=0.95)
+    for options in (
+        {"within": wr.Within(relative=0.1, leaves=40)},
+        {"within": predicted},
+        {"within": predicted, "hop": True},
+        {"within": wr.Within(rows=0.05)},
+        {"within": wr.AtMost(leaves=20)},
+    ):
+        windows = [made(kind, compiled=compiled, **options) for compiled in (True, False)]
+        saved = False
+        for at, value in enumerate(x):
+            n = dice.choice([1, 1, 1, 60]) if at >= RANGE else 0
+            for window in windows:
+                put(window, value)
+                if at == 400:
+                    window.enforce(lambda rest: rest[-1] <= 90)
+                elif n <= len(window) and at < 400:
+                    window.evict(n)
+            assert windows[0].query() == windows[1].query(), (options, at)
+            assert windows[0].leaves == windows[1].leaves
+            saved = saved or windows[0].leaves < 0.9 * len(windows[0])
+        assert saved, options
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_result_is_told_as_the_operator_tells_it(kind: str) -> None:
+    draw, of = np.random.default_rng(2), KINDS[kind][0]
+    low = np.concatenate([draw.normal(0, 1000, 50), draw.integers(-9, 9, 50), [2.0**53, 1e300, -inf, np.nan]])
+    high = low + np.concatenate([draw.random(50), draw.integers(0, 4, 50), [6.0, 0.0, 0.0, 0.0]])
+    high[-2] = inf
+    if kind == "count":
+        low, high = np.abs(np.rint(low[:100])), np.abs(np.rint(low[:100])) + np.rint(high - low)[:100]
+    monoid = of.bind_dense()
+    bucket = bucket_of("x", of, monoid)
+    meta, settings = np.zeros(META, dtype=np.int64), np.zeros(SETTINGS)
+    meta[WHOLE], meta[ROUNDED] = bucket.whole, bucket.rounded
+    yes, count = np.ones(len(low), dtype=np.bool_), len(low)
+    for state in (NUMBER, UNKNOWN, SURE):
+        known = Bounds(low.copy(), high.copy(), np.zeros(count), yes, np.full(count, state))
+        results, error = with_error(bucket, Results(np.zeros(count, monoid.results), yes.copy()), known)
+        for at in range(count):
+            with np.errstate(all="ignore"):
+                tell((meta, None, None, settings), known.low[at], known.high[at], state)
+            told = settings[VALUE], settings[ERROR]
+            assert np.array_equal(told, (results.out[at], error[at]), equal_nan=True), (low[at], high[at])
 
 
 def test_what_is_refused() -> None:

@@ -13,11 +13,15 @@ from typing import Any, ClassVar, NamedTuple
 
 from windrow.aggregates.algebra import Aggregate, Monoid, Partial
 from windrow.algorithms import amta
+from windrow.algorithms.a2mta_layout import NOTHING, OF_BOUNDS
+from windrow.algorithms.a2mta_steps import CROWDED, DONE, DUE, FULL
 from windrow.algorithms.amta import AMTA
+from windrow.algorithms.base import take
 from windrow.algorithms.histogram import Histogram
 from windrow.algorithms.policy import Beginning, cover
 from windrow.approximate.within import AtMost, Within
 from windrow.errors import QueryError, WindowError
+from windrow.kernels.partials import allocate
 
 
 class Estimate(NamedTuple):
@@ -85,8 +89,8 @@ class A2MTA(AMTA):
             raise QueryError(f"within of A2MTA has to be a Within or an AtMost, not {within!r}")
         self._buckets: Histogram | None = None
         if within is not None:
-            self._buckets = Histogram(aggregate, self.monoid, within, hop=hop, compiled=compiled)
-        self._newest: Partial = self.monoid.identity
+            self._buckets = Histogram(aggregate, self.monoid, within, hop=hop, compiled=self.compiled)
+            self._slot = allocate(self.monoid, 2)  # the second one is the newest update
 
     def insert(self, partial: Partial) -> None:
         """Append an update as the newest of the window."""
@@ -94,28 +98,22 @@ class A2MTA(AMTA):
         if buckets is None:
             super().insert(partial)
             return
-        buckets.place(partial)
-        joined, empty = buckets.joins(), len(self) == 0
-        while not joined and buckets.full:
-            buckets.drop_level(odd=bool(self._span()[0] & 1))
-            self._kernel.drop_leaves(self._state)
-        if joined:
-            self._kernel.extend(self._state, self._placed(self._newest), 0)
-        elif not empty:
-            self._append(0, self._newest)
-        buckets.settle(joined)
-        self._newest = partial
-        merges = buckets.merges()
-        if merges:
-            self._merge(merges)
+        self._placed(partial)
+        while (said := buckets.steps.insert(self._state, self._slot, buckets.known)) != DONE:
+            self._prepare(said)
 
     def query(self) -> Any:
         """The result and its error, as an :class:`Estimate`. Without ``within``, the aggregate of the window: a partial."""
-        if self._buckets is None:
+        buckets = self._buckets
+        if buckets is None:
             return super().query()
         if len(self) == 0:
             return Estimate(self.monoid.result(self.monoid.identity), 0.0)
-        return Estimate(*self._buckets.estimate(self._after(self._span()[0])))
+        buckets.steps.query(self._state, self._slot, buckets.known)
+        found, middle, error = buckets.found
+        if found == OF_BOUNDS:
+            return Estimate(int(middle) if buckets.bucket.whole else middle, error)
+        return Estimate(None if found == NOTHING else self.monoid.result(self._taken()), error)
 
     def enforce(
         self,
@@ -172,15 +170,27 @@ class A2MTA(AMTA):
         buckets = self._buckets
         if buckets is None:
             super()._evict(n)
-        elif n == len(self):
-            self._clear()
-        elif buckets.sure:
-            self._drop(buckets.evict(n))
+        elif buckets.sure or n == len(self):
+            buckets.steps.evict(self._state, self._slot, buckets.known, n)
         else:
-            raise WindowError(
-                f"A2MTA cannot evict {n}: a policy has ended inside a bucket, so the start of the window is not known; "
-                "use enforce only, or evict all"
-            )
+            raise self._start_unknown(n)
+
+    def _prepare(self, said: int) -> None:
+        """What a step needs before it can be done: room, fewer buckets, or fewer leaves."""
+        buckets = self._buckets
+        assert buckets is not None
+        if said == FULL:
+            buckets.arrange()
+            self._make_room()
+        elif said == DUE:
+            into, gone, stay = buckets.merges()
+            if len(gone):
+                fresh = self._allocate(self.capacity)
+                buckets.steps.regroup(self._state, into, gone, stay, fresh)
+                self._state = fresh
+        elif said == CROWDED:
+            buckets.drop_level(odd=bool(self._span()[0] & 1))
+            self._kernel.drop_leaves(self._state)
 
     def _begin(self, at: int, *, by_evict: bool) -> None:
         """The first bucket that stays is at a position. What has gone last was evicted by the one or the other invariant."""
@@ -191,14 +201,13 @@ class A2MTA(AMTA):
         elif gone or self._buckets.inside:
             self._drop(self._buckets.begin_inside(gone))
 
-    def _clear(self) -> None:
-        assert self._buckets is not None
-        self._buckets.clear()
-        self._drop(self._held())
-
     def _drop(self, leaves: int) -> None:
         if leaves:
             super()._evict(leaves)
+
+    @property
+    def _newest(self) -> Partial:
+        return take(self.monoid, self._slot, 1)
 
     def _after(self, begin: int) -> Partial:
         """The aggregate of the buckets from a position on, and of the newest update."""
@@ -209,17 +218,11 @@ class A2MTA(AMTA):
             super().query() if begin == head else self._between(begin, tail), self._newest
         )
 
-    def _merge(self, merges: list[tuple[int, int]]) -> None:
-        """Buckets, counted from the oldest, have become part of others."""
-        held = [self._node(0, position) for position in range(*self._span())]
-        gone = set()
-        for into, newer in merges:
-            held[into] = self.monoid.combine(held[into], held[newer])
-            gone.add(newer)
-        self._state = self._allocate(self.capacity)
-        for leaf, partial in enumerate(held):
-            if leaf not in gone:
-                self._append(0, partial)
+    def _start_unknown(self, n: int) -> WindowError:
+        return WindowError(
+            f"A2MTA cannot evict {n}: a policy has ended inside a bucket, so the start of the window is not known; "
+            "use enforce only, or evict all"
+        )
 
     def _refuse(self, name: str) -> None:
         if self._buckets is not None:

@@ -1,339 +1,233 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What A²MTA knows of its buckets: which update joins one, and how far a result may be from the true one.
+"""What A²MTA knows of its buckets: their arrays, and what is done with them once in a while.
 
 What is known of a bucket is what the operator's buckets know, and the same kernels decide and bound
-(:mod:`windrow.kernels.slices.buckets`, :mod:`windrow.kernels.slices.bounds`). The leaves lie side by side: slot ``end`` is the
-newest update, which stays alone, and the slots from ``begin`` on are the buckets before it.
+(:mod:`windrow.kernels.slices.buckets`, :mod:`windrow.kernels.slices.bounds`). What is done for every update is in
+:mod:`windrow.algorithms.a2mta_steps`, on the arrays of :mod:`windrow.algorithms.a2mta_layout`. Here is what looks at all
+buckets, and what policies need.
 """
 
 from __future__ import annotations
 
-import math
+from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from windrow.aggregates.algebra import Aggregate, Monoid, Partial
-from windrow.algorithms.amta import AMTA
-from windrow.algorithms.base import place, take
-from windrow.approximate.bucket import bucket_of
-from windrow.approximate.estimate import BOUNDS, with_error
-from windrow.approximate.hops import Hops
+from windrow.aggregates.algebra import Aggregate, Monoid
+from windrow.aggregates.monoid import link
+from windrow.algorithms import a2mta_layout as layout
+from windrow.algorithms import a2mta_steps as steps
+from windrow.algorithms import amta
+from windrow.algorithms.base import power_of_two, specialised
+from windrow.approximate.bucket import Bucket, bucket_of
+from windrow.approximate.hops import evicted
 from windrow.approximate.promise import check_promise, no_rest, promise_of
 from windrow.approximate.within import AtMost, Within
-from windrow.columns import arrow
-from windrow.kernels.partials import allocate, slots
-from windrow.kernels.slices import bounds, buckets
-from windrow.kernels.slices.bucket_layout import (
-    AVERAGE,
-    COUNT,
-    FEW,
-    HIGH,
-    LARGEST,
-    LOW,
-    MANY,
-    ROWS,
-    SMALLEST,
-    Bounds,
-    N,
-)
-from windrow.kernels.slices.layout import NONE, Results, Slices, Slides
+from windrow.kernels.partials import slots
+from windrow.kernels.slices import buckets
+from windrow.kernels.slices.bucket_layout import AVERAGE, COUNT, FIELDS, ROWS
+from windrow.kernels.slices.layout import NONE, Slices, Slides
 from windrow.kernels.specialise import specialise
 
-SOME = 16
-"""So many leaves more than after the last time are not worth merging."""
-CUT, BLANK, REST = 0, 1, 2
-"""Slots of ``work``: the bucket that the window begins in, a bucket without updates, and what follows the cut."""
+LEAST = 32
+"""Room for so many buckets at the least."""
 
 
 class Histogram:
-    """The buckets of one window. Updates are numbered from 0 on; ``starts`` has the number of each leaf's first update."""
+    """The buckets of one window."""
 
     def __init__(
         self, aggregate: Aggregate | Monoid, monoid: Monoid, within: Within | AtMost, *, hop: bool, compiled: bool
     ) -> None:  # fmt: skip
-        self.monoid, self.within = monoid, within
         self.bucket = bucket_of(monoid.name, aggregate, monoid)
         check_promise(monoid.name, self.bucket, monoid, within, counting=False)
         self.promise = promise_of(within, [self.bucket], counting=False, searched=True)
-        self.hops = Hops(self.promise.confidence) if hop else None
-        self.rest, self.seam = no_rest(1), slots(self.bucket.monoid)
-        self.buckets = specialise(
-            buckets, {}, compiled=False
-        )  # to call compiled code takes longer than one step
-        self.bounds = specialise(bounds, self.seam, compiled=False)
+        self.rest = no_rest(1)
+        self.steps = _specialised(monoid, self.bucket, compiled)
         self.thin = specialise(buckets, {}, compiled=compiled).thin
-        self.parts, self.starts = allocate(self.bucket.monoid, 2 * SOME), np.zeros(2 * SOME, dtype=np.int64)
-        self.work = allocate(self.bucket.monoid, 3)
-        self.begin = self.end = 0
-        self.first = self.seen = 0
-        """The first update of the window, or the first that may be; and how many updates there were."""
-        self.inside, self.sure, self.lost = False, True, False
-        """Does the window begin inside the cut? Is it known where? Is nothing known any more?"""
-        self.cut_length = 0
-        self.closed = self._closed()
-        """What is known of all buckets but the last."""
-        self.constrained = False
-        """A level was evicted: from then on buckets are of about equal size."""
-        self._thinned, self._since, self._sampled = 0, 0, True
+        self._meta, self._settings = np.zeros(layout.META, dtype=np.int64), np.zeros(layout.SETTINGS)
+        self._describe(within, hop)
+        self._allocate(LEAST)
+        self.steps.close_again(self.known)
+
+    def _describe(self, within: Within | AtMost, hop: bool) -> None:
+        """What is promised, in the numbers that steps read."""
+        meta, settings, promise = self._meta, self._settings, self.promise
+        meta[layout.CERTAIN] = meta[layout.KEPT] = 1
+        meta[layout.MOST], meta[layout.MERGES] = within.leaves or 0, isinstance(within, Within)
+        meta[layout.HOP], meta[layout.SAMPLING] = hop, promise.confidence > 0.0
+        meta[layout.KIND], meta[layout.WHOLE] = self.bucket.kind, self.bucket.whole
+        meta[layout.ROUNDED], meta[layout.NEGATED] = self.bucket.rounded, self.bucket.negated
+        settings[layout.RELATIVE], settings[layout.ABSOLUTE] = promise.relative[0], promise.absolute[0]
+        settings[layout.MISSING_ROWS] = promise.rows[0]
+        settings[layout.CONFIDENCE], settings[layout.Z] = promise.confidence, promise.z
+        settings[layout.EXPECTED] = settings[layout.EXPECTED_ROWS] = np.nan
+
+    @property
+    def known(self) -> tuple[Any, ...]:
+        """All arrays, as steps take them."""
+        return self._meta, self._fields, self._starts, self._settings
 
     @property
     def leaves(self) -> int:
         """How many leaves there are: buckets, the newest update, and the bucket that the window begins in."""
-        return self.end - self.begin + int(self.seen > self.first) + int(self.inside)
+        return self._held + int(self.seen > self.first) + int(self.inside)
 
     @property
-    def full(self) -> bool:
-        """No bucket may come before a level is evicted. The newest update and the cut are leaves too."""
-        return self.within.leaves is not None and self.end - self.begin + 2 >= self.within.leaves
+    def seen(self) -> int:
+        """How many updates there were."""
+        return int(self._meta[layout.SEEN])
 
-    # An update comes.
+    @property
+    def first(self) -> int:
+        """The first update of the window, or the first that may be."""
+        return int(self._meta[layout.FIRST])
 
-    def place(self, partial: Partial) -> None:
-        """An update has come. What is known of it is put behind the newest one, until ``settle``. Its rows stay together."""
-        self._make_room()
-        slot, monoid, kind = self.end + 1, self.bucket.monoid, self.bucket.kind
-        place(monoid, self.parts, slot, monoid.identity)
-        value = self.monoid.result(partial)
-        if kind in (COUNT, ROWS):
-            self.parts[N][slot] = value if kind == COUNT else 1
-        elif value is not None:
-            self.seam["add"](self.parts, slot, 0, (np.array([value]),))
-            if kind == AVERAGE and partial[-1] != 1:
-                rows, off = partial[-1], 8e-16 * abs(value * partial[-1])
-                self.parts[LOW][slot], self.parts[HIGH][slot] = value * rows - off, value * rows + off
-                self.parts[SMALLEST][slot] = np.nextafter(value, -np.inf)
-                self.parts[LARGEST][slot] = np.nextafter(value, np.inf)
-                self.parts[N][slot] = rows
+    @property
+    def inside(self) -> bool:
+        """Does the window begin inside the cut?"""
+        return bool(self._meta[layout.INSIDE])
 
-    def joins(self) -> bool:
-        """Whether the newest update joins the last bucket, now that there is another one after it."""
-        if self.end == self.begin:
-            return False
-        start = int(self.starts[self.end - 1])
-        span, held = self.seen - start, self.seen - self.first
-        if self.constrained and span <= -(-held // ((self.within.leaves or 3) - 2)):
-            return True
-        if self.hops is not None and self.hops.share(start - self.first, held - 1):
-            return True
-        rest, after = self.rest, self.end + 1
-        pairs = (
-            (rest.low, LOW),
-            (rest.high, HIGH),
-            (rest.smallest, SMALLEST),
-            (rest.largest, LARGEST),
-            (rest.n, N),
-        )
-        for field, part in pairs:
-            field[0] = self.parts[part][after]
-        return bool(self.buckets.fits(self.parts, self.end - 1, self.end, self.promise, 0, rest, span))
+    @property
+    def sure(self) -> bool:
+        """Is it known where?"""
+        return bool(self._meta[layout.CERTAIN])
 
-    def settle(self, joined: bool) -> None:
-        """The update that has come is the newest. The one before it has joined the last bucket, or is a bucket now."""
-        if joined:
-            self.buckets.unite(self.parts, self.end - 1, self.end, self.bucket.kind)
-        if joined or self.seen == self.first:
-            for part in self.parts:
-                part[self.end] = part[self.end + 1]
-        else:
-            if self.end > self.begin:
-                self.closed.insert(self._leaf(self.end - 1))
-            self.end += 1
-        self.starts[self.end] = self.seen
-        self.seen, self._since, self._sampled = self.seen + 1, self._since + 1, False
+    @property
+    def found(self) -> tuple[int, float, float]:
+        """Where the result is that was asked for, the middle of its bounds, and its error."""
+        settings = self._settings
+        return int(self._meta[layout.FOUND]), float(settings[layout.VALUE]), float(settings[layout.ERROR])
 
     # Buckets become one.
 
-    def merges(self) -> list[tuple[int, int]]:
-        """Merge buckets as far as the promise allows. Pairs of leaves, counted from the oldest: the second is in the first now.
+    def merges(self) -> tuple[Any, Any, Any]:
+        """Merge buckets as far as the promise allows, and renew predictions.
 
-        That is done when there are a quarter more of them than after the last time, and predictions are renewed then.
+        Leaves counted from the oldest: ``gone[n]`` is in ``into[n]`` now; and which of all leaves stay.
         """
-        held = self.end - self.begin
-        due = held > self._thinned + max(SOME, self._thinned // 4)
-        stale = self.sampling and self._since > held + SOME
-        if isinstance(self.within, AtMost) or not (due or stale):
-            return []
-        self._since = 0
+        held, begin = self._held, self._begin
+        self._meta[layout.SINCE] = 0
         into, gone = np.empty(held + 1, dtype=np.int64), np.empty(held + 1, dtype=np.int64)
         slices, slides = _in_a_row(held + 1)
-        leaves = tuple(part[self.begin : self.end + 1] for part in self.parts)
+        leaves = self._fields[:, begin : begin + held + 1]
         count = self.thin(
             slices, slides, np.zeros(1, dtype=np.int64), np.array([held + 1]), (leaves,), self.promise,
             self.rest, 0, into, gone,
         )  # fmt: skip
+        self._settings[layout.EXPECTED] = self.rest.expected[0]
+        self._settings[layout.EXPECTED_ROWS] = self.rest.expected_rows[0]
+        stay = np.ones(held + 1, dtype=np.bool_)
+        stay[gone[:count]] = False
         if count:
-            stay = np.ones(held + 1, dtype=np.bool_)
-            stay[gone[:count]] = False
-            self._keep(np.flatnonzero(stay) + self.begin)
-        self._thinned = self.end - self.begin
-        return list(zip(into[:count].tolist(), gone[:count].tolist(), strict=True))
+            self.arrange(np.flatnonzero(stay) + begin)
+        self._meta[layout.THINNED] = self._held
+        return into[:count], gone[:count], stay
 
     def drop_level(self, odd: bool) -> None:
         """Neighbours become one. ``odd`` says that the oldest bucket has lost its neighbour."""
-        stay = [self.begin] if odd else []
-        for slot in range(self.begin + odd, self.end, 2):
-            stay.append(slot)
-            if slot + 1 < self.end:
-                self.buckets.unite(self.parts, slot, slot + 1, self.bucket.kind)
-        self._keep(np.array([*stay, self.end]))
-        self.constrained = True
+        begin, end = self._begin, self._begin + self._held
+        self.steps.unite_pairs(self.known, begin + odd)
+        self.arrange(np.concatenate((np.arange(begin, begin + odd), np.arange(begin + odd, end, 2), [end])))
+        self._meta[layout.CONSTRAINED] = 1
 
-    # The window begins later.
+    def arrange(self, slots: Any = None) -> None:
+        """Some slots, of which the last is the newest update, are all that is left; without an argument, all. There is room for more."""
+        if slots is None:
+            slots = np.arange(self._begin, self._begin + self._held + 1)
+        held = len(slots)
+        fresh, first = self._fields[:, slots], self._starts[slots]
+        room = power_of_two(max(LEAST, held + held // 2 + steps.SOME))
+        if room > self._meta[layout.ROOM]:
+            before, begin = self._fields, int(self._meta[layout.ROOM])
+            self._allocate(room)
+            self._fields[:, room : room + layout.WORK] = before[:, begin : begin + layout.WORK]
+        self._fields[:, :held], self._starts[:held] = fresh, first
+        self._meta[layout.BEGIN], self._meta[layout.END] = 0, held - 1
+        self.steps.close_again(self.known)
 
-    def evict(self, n: int) -> int:
-        """The window begins n updates later, with one that is there; how many buckets are gone or cut."""
-        first = self.first + n
-        position = int(np.searchsorted(self.starts[self.begin : self.end + 1], first)) + self.begin
-        gone, exact = position - self.begin, self.starts[position] == first
-        if exact:
-            self._evict(position)
-        elif gone:
-            self._cut(position - 1)
-        self.first = first
-        if self.hops is not None:
-            self.hops.evicted(n, self.seen - first)
-        return gone
+    def _allocate(self, room: int) -> None:
+        """Arrays for so many buckets."""
+        self._fields, self._starts = (
+            np.zeros((len(FIELDS), layout.columns_for(room))),
+            np.zeros(room, dtype=np.int64),
+        )
+        self._meta[layout.ROOM] = room
+
+    # Policies: the window begins later.
 
     def begin_inside(self, gone: int) -> int:
         """The window begins in the last of so many buckets, after its first update, or after the bucket."""
+        meta = self._meta
         if gone:
-            self._cut(self.begin + gone - 1)
-        if self.inside and self.cut_length > 1:
-            self._widen(whole=False)
-            self.first = max(self.first, int(self.starts[self.begin]) - self.cut_length + 1)
+            self.steps.cut(self.known, self._begin + gone - 1)
+        if self.inside and meta[layout.CUT_LENGTH] > 1:
+            self.steps.widen(self.known, False)
+            meta[layout.FIRST] = max(self.first, self._start(self._begin) - int(meta[layout.CUT_LENGTH]) + 1)
         else:
-            self._evict(self.begin)
-            self.first = int(self.starts[self.begin])
+            self.leave_cut()
         return gone
 
     def begin_within(self, gone: int) -> int:
         """So many buckets are gone. The window begins with the next one, or inside it; how many are gone or cut."""
-        position = self.begin + gone
+        position, end = self._begin + gone, self._begin + self._held
         if gone or not self.inside:
-            self._evict(position)
-            self.first = int(self.starts[position])
-        if position == self.end or self.starts[position + 1] - self.starts[position] == 1:
+            self.steps.begin_at(self.known, position)
+            self._meta[layout.FIRST] = self._start(position)
+        if position == end or self._start(position + 1) - self._start(position) == 1:
             return gone
-        self._cut(position)
-        self._widen(whole=True)
+        self.steps.cut(self.known, position)
+        self.steps.widen(self.known, True)
         return gone + 1
 
     def leave_cut(self) -> None:
         """The window begins after the cut."""
-        self._evict(self.begin)
-        self.first = int(self.starts[self.begin])
+        self.steps.begin_at(self.known, self._begin)
+        self._meta[layout.FIRST] = self._start(self._begin)
 
     def hopped(self, before: int) -> None:
         """A policy has evicted updates; there were so many gone before. Of what is not known, the most counts."""
-        size = int(self.starts[self.begin]) - before
-        if self.hops is not None and size:
-            self.hops.evicted(size, self.seen - self.first)
+        size = self._start(self._begin) - before
+        if self._meta[layout.HOP] and size:
+            evicted(self._settings[layout.HOPS : layout.MAXIMA], size, self.seen - self.first)
 
     def lose(self) -> None:
         """What a policy decides of a cut bucket may not be what it decides of the true window."""
-        self.lost = True
-
-    def clear(self) -> None:
-        """All updates are gone."""
-        if self.hops is not None:
-            self.hops.evicted(self.seen - self.first, 0)
-        self.begin = self.end = 0
-        self.first, self.inside, self.sure, self.lost = self.seen, False, True, False
-        self.closed, self._thinned = self._closed(), 0
-
-    # Results.
+        self._meta[layout.LOST] = 1
 
     @property
-    def sampling(self) -> bool:
-        """Are results kept for predictions?"""
-        return bool(self.promise.confidence > 0.0)
+    def _begin(self) -> int:
+        return int(self._meta[layout.BEGIN])
 
-    def estimate(self, partial: Partial) -> tuple[Any, float]:
-        """A result and its error, from the aggregate of all leaves but the cut."""
-        value, kind = self.monoid.result(partial), self.bucket.kind
-        found = arrow.blanks(Bounds, 1, BOUNDS, fill=0)
-        found.inside[0] = self.inside
-        rest = self._rest() if self.inside or self.sampling else ()
-        if self.inside:
-            self.bounds.bound_inside(self.work, CUT, rest, kind, self._suffix(), found, 0)
-        if self.sampling and not self._sampled and kind != ROWS:
-            self.bounds.keep_result(self.parts, self.end, rest, kind, found, 0)
-            self._sampled = True
-        if self.lost or not self.inside:
-            return value, math.inf if self.lost else 0.0
-        if kind == ROWS:
-            return value, float(found.missing[0])
-        one = Results(np.zeros(1, dtype=self.monoid.results), np.ones(1, dtype=np.bool_))
-        results, error = with_error(self.bucket, one, found)
-        return results.out[0].item() if results.ok[0] else None, float(error[0])
+    @property
+    def _held(self) -> int:
+        """How many buckets there are before the newest update."""
+        return int(self._meta[layout.END]) - self._begin
 
-    def _suffix(self) -> tuple[int, int]:
-        """How many rows of the cut are in the window, at the least and at the most."""
-        if self.sure and self.work[N][CUT] == self.cut_length:  # an update is a row
-            left = int(self.starts[self.begin]) - self.first
-            return left, left
-        return int(self.work[FEW][CUT]), int(self.work[MANY][CUT])
+    def _start(self, slot: int) -> int:
+        return int(self._starts[slot])
 
-    def _rest(self) -> Any:
-        """What is known of all that follows the cut."""
-        place(self.bucket.monoid, self.work, REST, self.closed.query())
-        for slot in range(max(self.end - 1, self.begin), self.end + 1):
-            self.seam["merge"](self.work, REST, self.work, REST, self.parts, slot)
-        return tuple(part[REST : REST + 1] for part in self.work)
 
-    # The arrays.
+@lru_cache(maxsize=64)
+def _specialised(monoid: Monoid, bucket: Bucket, compiled: bool) -> SimpleNamespace:
+    """The steps for an aggregate, made of AMTA's operations on its partials, and on what is known of closed buckets."""
+    seam, inner = slots(monoid), slots(bucket.monoid)
+    leaf, closed = (specialised(amta, each, compiled) for each in (monoid, bucket.monoid))
 
-    def _evict(self, position: int) -> None:
-        """The leaves before a position are gone, and the window begins there."""
-        self.closed.evict(min(position - self.begin, len(self.closed)))
-        self.begin, self.inside, self.sure = position, False, True
+    def operation(kernel: SimpleNamespace, name: str) -> Any:
+        return getattr(kernel, name).compiled if compiled else getattr(kernel, name)
 
-    def _cut(self, position: int) -> None:
-        """The leaves before a position are gone, and the window begins inside the leaf at it."""
-        place(self.bucket.monoid, self.work, CUT, self._leaf(position))
-        self.cut_length = int(self.starts[position + 1] - self.starts[position])
-        self._evict(position + 1)
-        self.inside = True
-
-    def _widen(self, *, whole: bool) -> None:
-        """It is not known where in the cut the window begins: all of it may be there, or nothing."""
-        monoid, work = self.bucket.monoid, self.work
-        place(monoid, work, BLANK, monoid.identity)
-        if whole:
-            self.buckets.unite(work, BLANK, CUT, self.bucket.kind)
-            place(monoid, work, CUT, take(monoid, work, BLANK))
-        else:
-            self.buckets.unite(work, CUT, BLANK, self.bucket.kind)
-        self.sure = False
-
-    def _leaf(self, slot: int) -> Partial:
-        return take(self.bucket.monoid, self.parts, slot)
-
-    def _keep(self, slots: Any) -> None:
-        """Some slots, of which the last is the newest update, are all that is left. Behind it is one that has come."""
-        for array in (*self.parts, self.starts):
-            coming = array[self.end + 1]
-            array[: len(slots)] = array[slots]
-            array[len(slots)] = coming
-        self.begin, self.end = 0, len(slots) - 1
-        self.closed = self._closed()
-        for slot in range(self.end - 1):
-            self.closed.insert(self._leaf(slot))
-
-    def _closed(self) -> AMTA:
-        return AMTA(self.bucket.monoid, 2 * SOME, compiled=False)
-
-    def _make_room(self) -> None:
-        """Have two slots behind the newest update."""
-        if self.end + 2 < len(self.starts):
-            return
-        held = self.end - self.begin + 1
-        parts, starts = allocate(self.bucket.monoid, max(2 * SOME, 4 * held)), self.starts
-        self.starts = np.zeros(len(parts[0]), dtype=np.int64)
-        for old, new in zip((*self.parts, starts), (*parts, self.starts), strict=True):
-            new[:held] = old[self.begin : self.end + 1]
-        self.parts, self.begin, self.end = parts, 0, held - 1
+    names = {"insert": "insert", "evict": "evict_many", "query": "query"}
+    tree = {f"leaf_{name}": operation(leaf, of) for name, of in {**names, "extend": "extend"}.items()}
+    tree |= {f"closed_{name}": operation(closed, of) for name, of in names.items()}
+    tree |= {f"bucket_{name}": inner[name] for name in ("clear", "copy", "merge")}
+    describe = {COUNT: steps.describe_count, ROWS: steps.describe_row, AVERAGE: steps.describe_mean}.get(
+        bucket.kind, steps.describe_value
+    )
+    bound = {name: seam[name] for name in ("lower", "defined", "load")} | {"add_value": bucket.monoid.add}
+    return specialise(steps, {**seam, **tree, "describe": link(describe, bound)}, compiled=compiled)
 
 
 def _in_a_row(count: int) -> tuple[Slices, Slides]:

@@ -1,57 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where evictions of varying size will end: the rule of the hop histogram.
 
->>> hops = Hops(0.95)
+The sample of sizes is that of the evictions that fit into a window, or of twice as many. It is two sets of moments in six
+numbers: the older one is forgotten when the newer one is large enough.
+
+>>> import numpy as np
+>>> moments, z = np.zeros(6), 1.96
 >>> for _ in range(30):
-...     hops.evicted(6, left=18)
->>> [first for first in range(18) if hops.share(first, first)]
+...     evicted(moments, 6, left=18)
+>>> [first for first in range(18) if share(moments, z, first, first)]
 [1, 2, 3, 4, 7, 8, 9, 10, 13, 14, 15, 16]
->>> hops.share(1, 4), hops.share(4, 7)
+>>> share(moments, z, 1, 4), share(moments, z, 4, 7)
 (True, False)
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from windrow.approximate.prediction import (
-    FEWEST,
-    NO_RESULTS,
-    combined,
-    hop_interval,
-    normal_quantile,
-    with_result,
-)
+from windrow.approximate.prediction import FEWEST, combined, hop_interval, with_result
 
-__all__ = ["Hops"]
+__all__ = ["evicted", "share"]
 
 
-class Hops:
-    """The sizes of recent evictions, and which updates are expected to go together.
+def evicted(moments: Any, size: int, left: int) -> None:
+    """So many updates have gone together, at the most, and so many are left."""
+    newer = with_result((moments[3], moments[4], moments[5]), float(size))
+    moments[3], moments[4], moments[5] = newer
+    if newer[0] >= max(float(FEWEST), left / max(newer[1], 1.0)):
+        for i in range(3):
+            moments[i], moments[3 + i] = moments[3 + i], 0.0
 
-    The sample is that of the evictions that fit into a window, or of twice as many. It is two sets of moments: the
-    older one is forgotten when the newer one is large enough.
+
+def share(moments: Any, z: float, first: int, last: int) -> bool:
+    """Whether two updates, counted from the beginning of the window, are expected inside one eviction.
+
+    The updates at both ends of an eviction are not inside: they stay alone, so that a prediction that holds costs no error.
     """
-
-    def __init__(self, confidence: float) -> None:
-        self.z = normal_quantile(confidence)
-        self.older = self.newer = NO_RESULTS
-
-    def evicted(self, size: int, left: int) -> None:
-        """So many updates have gone together, at the most, and so many are left."""
-        self.newer = with_result(self.newer, float(size))
-        if self.newer[0] >= max(FEWEST, left / max(self.newer[1], 1.0)):
-            self.older, self.newer = self.newer, NO_RESULTS
-
-    def share(self, first: int, last: int) -> bool:
-        """Whether two updates, counted from the beginning of the window, are expected inside one eviction.
-
-        The updates at both ends of an eviction are not inside: they stay alone, so that a prediction that holds costs no error.
-        """
-        sample = combined(self.older, self.newer)
-        if sample[0] < FEWEST or sample[1] < 4.0:
-            return False
-        ahead = int(last / sample[1]) + 1
-        begin = math.ceil(hop_interval(sample, ahead - 1, self.z)[1]) if ahead > 1 else 0
-        end = math.floor(hop_interval(sample, ahead, self.z)[0])
-        return begin < first and last < end - 1
+    sample = combined((moments[0], moments[1], moments[2]), (moments[3], moments[4], moments[5]))
+    if sample[0] < FEWEST or sample[1] < 4.0:
+        return False
+    ahead = int(last / sample[1]) + 1
+    begin = math.ceil(hop_interval(sample, ahead - 1, z)[1]) if ahead > 1 else 0
+    end = math.floor(hop_interval(sample, ahead, z)[0])
+    return begin < first and last < end - 1

@@ -9,6 +9,8 @@ Every function is specialised for the buckets of one aggregate, as in :mod:`wind
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from windrow.approximate.prediction import with_result
@@ -98,7 +100,7 @@ def suffix_length(parts, bucket, left, slices, counting):
     return parts[FEW][bucket], parts[MANY][bucket]
 
 
-def bound_inside(parts, bucket, rest, kind, rows, found, w):
+def bound_inside(parts: Any, bucket: Any, rest: Any, kind: Any, rows: Any, found: Any, w: Any) -> None:
     """The bounds of a window that begins inside a bucket."""
     few, many = rows
     n = rest[N][0]
@@ -152,7 +154,7 @@ def tightened(rest, low, high, rows, smallest, largest):
     return larger(low, below - wide), smaller(high, above + wide)
 
 
-def keep_result(parts, slot, rest, kind, found, w):
+def keep_result(parts: Any, slot: Any, rest: Any, kind: Any, found: Any, w: Any) -> None:
     """Add the result of a window, and its number of rows, to the sample of the slice that it ends with."""
     if kind == EXTREME:
         return

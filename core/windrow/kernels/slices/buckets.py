@@ -12,6 +12,7 @@ The newest closed slice stays alone, so that every window that begins in a bucke
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -182,7 +183,7 @@ def suffix_rows(part, a, b):
     return few, many
 
 
-def unite(part, a, b, kind):
+def unite(part: Any, a: Any, b: Any, kind: Any) -> None:
     """What is known of slot a, which is the next older one, becomes what is known of the bucket of a and b."""
     least, most = suffixes(part, a, b, kind)
     few, many = suffix_rows(part, a, b)
@@ -229,7 +230,7 @@ def join(slices, slides, key, a, b, dims, promise):
             slides.back[which, key] = a
 
 
-def fits(part, a, b, promise, d, rest, span):
+def fits(part: Any, a: Any, b: Any, promise: Any, d: Any, rest: Any, span: Any) -> Any:
     """Whether one aggregate keeps its promise, for all windows to come, if a and b are one bucket."""
     kind = promise.kind[d]
     few, many = suffix_rows(part, a, b)
@@ -341,7 +342,7 @@ def expect_extreme(slices, newest, part, promise, rest, d):
     seen = 0
     slot = newest
     while slot != NONE:
-        block = min(seen * BLOCKS // max(rows, 1), BLOCKS - 1)
+        block = int(min(seen * BLOCKS // max(rows, 1), BLOCKS - 1))
         maxima[block] = larger(maxima[block], part[LOW][slot])
         seen += part[N][slot]
         slot = slices.older[slot]
