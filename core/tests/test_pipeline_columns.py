@@ -15,6 +15,7 @@ from pipeline_graphs import (
     A,
     build,
     graphs,
+    made,
 )
 
 import windrow as wr
@@ -171,3 +172,26 @@ def test_what_columns_would_do_otherwise_is_done_by_rows_as_it_arrives(
         figures = [runtime.state(name).figures for name in runtime.graph.streams]
         found.append((repr(out), figures, runtime.reports(), runtime.position))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("columns", [1, 1 << 40], ids=["columns", "rows"])
+def test_texts_do_not_grow_without_end(columns: int) -> None:
+    """Each of eight composites makes its text ten times as long: without a limit, the last one has 10⁸ characters."""
+    runtime = Runtime(columns=columns)
+    source = Source("o/t", channels={"s": "string"})
+    tens = [
+        Composite(
+            f"o/c{n}", {"x": "o/t" if n == 0 else f"o/c{n - 1}"}, {"s": f"concat({', '.join(['x.s'] * 10)})"}
+        )
+        for n in range(8)
+    ]
+    streams = [source, *tens, Composite("o/length", {"x": "o/t"}, {"n": "length(x.s)"})]
+    runtime.process(changes=[Change.put(stream.to_dict(), by="o") for stream in streams])
+    runtime.process([(ts, 0, "o/t", {"s": "é"}) for ts in (1, 2)])
+    out = list(runtime.advance(5))
+    lengths = [[len(values[0]) for _, values in made(out, f"o/c{n}")] for n in range(8)]
+    assert lengths == [[10 ** (n + 1)] * 2 for n in range(5)] + [[], [], []]
+    told = runtime.reports()
+    assert [(r.stream, r.at) for r in told] == [("o/c5", Id(ts, 0, "o/t")) for ts in (1, 2)]
+    assert "channel 's' would have 1000000 characters; a text has at most 100000" in told[0].message
+    assert len(made(out, "o/length")) == 2

@@ -9,12 +9,15 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow import durations
 from windrow.aggregates.algebra import Monoid
 from windrow.errors import ExpressionError, PipelineError, QueryError
 from windrow.expressions import Expression, Registered, Typed
+from windrow.pipelines.chunks import whole
 from windrow.pipelines.streams import TYPES, Composite
+from windrow.pipelines.values import LONGEST
 from windrow.query import Query
 from windrow.windows import CountWindow
 
@@ -87,7 +90,10 @@ class CompositePlan:
         count = len(self.reads)
         slots = {f"{alias}.{channel}": place for place, (alias, channel) in enumerate(self.reads)}
         slots |= {name: count + place for place, name in enumerate(self.row_channels)}
-        steps = [step.compiled(slots) for step in self.steps]
+        steps = [
+            _bounded(step.compiled(slots), name) if step.type == pa.string() else step.compiled(slots)
+            for name, step in zip(self.row_channels, self.steps, strict=True)
+        ]
         where = None if self.where is None else self.where.compiled(slots)
 
         def compute(values: list[Any]) -> tuple[Any, ...] | None:
@@ -98,6 +104,13 @@ class CompositePlan:
             return tuple(values[count:])
 
         return compute
+
+    def compute_columns(self, data: dict[str, Any]) -> None:
+        """Add the columns of the channels to those that they read."""
+        for name, step in zip(self.row_channels, self.steps, strict=True):
+            data[name] = found = whole(step.batch(data), step.type)
+            if step.type == pa.string():
+                _check_length(pc.max(pc.utf8_length(found)).as_py() or 0, name)
 
 
 def plan(
@@ -167,6 +180,25 @@ def _of_input(
             f'give them with types={{"{alias}.channel": "double"}}, or own ones with types={{"channel": "double"}}'
         )
     return {f"{alias}.{channel}": kind for channel, kind in {**(common or {}), **declared}.items()}
+
+
+def _bounded(step: Callable[[list[Any]], Any], channel: str) -> Callable[[list[Any]], Any]:
+    """Composites on composites could double a text again and again, until no memory is left for anybody."""
+
+    def bounded(values: list[Any]) -> Any:
+        text = step(values)
+        if text is not None:
+            _check_length(len(text), channel)
+        return text
+
+    return bounded
+
+
+def _check_length(characters: int, channel: str) -> None:
+    if characters > LONGEST:
+        raise PipelineError(
+            f"channel {channel!r} would have {characters} characters; a text has at most {LONGEST}"
+        )
 
 
 def _bound(text: str, types: Channels, functions: Functions, role: str, *, condition: bool = False) -> Typed:
