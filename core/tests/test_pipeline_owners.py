@@ -213,3 +213,66 @@ def test_history_is_queried_by_time_condition_and_box() -> None:
         69,
         70,
     ]
+
+
+def test_streams_that_match_count_in_what_may_be_on_a_stream() -> None:
+    """Put by name or by labels, by the composite, by the stream or by a grant; a refusal leaves everything as it was."""
+    limits = Quotas(fan_out=1)
+    pages = MemoryPages()
+    space = Space("s", pages, quotas=limits)
+    put = lambda *streams: [space.put(stream, by=stream.owner) for stream in streams]  # noqa: E731
+    kinds = {"t.v": "bigint"}
+    north, south = (
+        Composite(f"eve/{d}", {"t": matching(district=d)}, {"v": "t.v"}, types=kinds)
+        for d in ("north", "south")
+    )
+    other = Composite("bob/north", {"t": matching(district="north")}, {"v": "t.v"}, types=kinds)
+    labelled = lambda district, **more: Source(  # noqa: E731
+        "ann/t", {"v": "bigint"}, read="*", labels={"district": district, **more}
+    )
+    put(labelled("north"), north, south)
+    for one_more in (other, Composite("bob/c", {"t": "ann/t"}, {"v": "t.v"})):
+        with pytest.raises(PipelineError, match="'ann/t' would have 2 composites on it; at most 1"):
+            put(one_more)
+    assert len(space.push({"stream": "ann/t", "ts": 1, "v": 1})) == 2
+    put(labelled("south"))  # leaves one and joins the other
+    assert [u.stream for u in space.push({"stream": "ann/t", "ts": 2, "v": 1})] == ["ann/t", "eve/south"]
+    put(labelled("nowhere"), other)
+    with pytest.raises(PipelineError, match="'ann/t' would have 2 composites"):
+        put(labelled("north"))
+    hidden = Source("ann/h", {"v": "bigint"}, read="eve", labels={"district": "north"})
+    put(hidden)
+    with pytest.raises(PipelineError, match="'ann/h' would have 2 composites"):
+        space.grant("ann/h", "subscribe", "bob", by="ann")
+    with pytest.raises(PermissionDenied):
+        put(Composite("bob/h", {"t": "ann/h"}, {"v": "t.v"}))
+    # With lower quotas a space can be opened; what is there stays, and can be put again.
+    put(Source("ann/u", {"v": "bigint"}))
+    before = space.figures()
+    space = Space("s", pages, quotas=Quotas(streams=1, history=1, fan_out=0))
+    assert space.figures() == before
+    put(Composite("eve/north", north.inputs, {"v": "t.v + 1"}, types=kinds, history=1))
+    with pytest.raises(PipelineError, match="has 1 streams"):
+        put(Source("ann/v", {"v": "bigint"}, history=1))
+    with pytest.raises(PipelineError, match="at most 1 are kept"):
+        put(Source("ann/u", {"v": "bigint"}))
+
+
+def test_what_only_matches_a_stream_goes_on_without_it() -> None:
+    space = Space("s")
+    everything = {"t": matching(kind="v")}
+    labelled = [Source(f"o/{n}", {"v": "bigint"}, read="*", labels={"kind": "v"}) for n in "ab"]
+    space.put(*labelled, by="o")
+    space.put(
+        Composite("o/all", everything, {"v": "t.v"}), Composite("o/on", {"x": "o/all"}, {"v": "x.v"}), by="o"
+    )
+    space.put(
+        Composite("o/f", {"a": "o/a"}, {"v": "a.v"}), Composite("o/g", {"f": "o/f"}, {"v": "f.v"}), by="o"
+    )
+    space.put(Composite("eve/all", everything, {"v": "t.v"}), by="eve")
+    with pytest.raises(PipelineError, match="'o/a' cannot be dropped: 'o/f' depend"):
+        space.drop("o/a", by="o")
+    space.drop("o/a", by="o", cascade=True)
+    assert [row["stream"] for row in space.figures()] == ["o/b", "o/all", "o/on", "eve/all"]
+    emitted = [u.stream for u in space.push({"stream": "o/b", "ts": 1, "v": 1})]
+    assert emitted == ["o/b", "eve/all", "o/all", "o/on"]

@@ -6,7 +6,7 @@ A change is applied wholly or refused with an error that says why; a refused one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -16,9 +16,11 @@ from windrow.expressions import Registered
 from windrow.imports import Allow
 from windrow.pipelines.changes import RIGHTS, Change
 from windrow.pipelines.crossings import Place, check_imported
+from windrow.pipelines.dropping import dropped
 from windrow.pipelines.plan import Channels, CompositePlan, plan
-from windrow.pipelines.quotas import Quotas
-from windrow.pipelines.ranks import closure, ranks
+from windrow.pipelines.quotas import UNLIMITED, Quotas
+from windrow.pipelines.ranks import ranks
+from windrow.pipelines.rights import Rights
 from windrow.pipelines.streams import (
     TYPES,
     Composite,
@@ -54,8 +56,7 @@ class Graph:
     plans: dict[str, CompositePlan] = field(default_factory=dict)
     """Of the composites."""
     rank: dict[str, int] = field(default_factory=dict)
-    granted: dict[str, dict[str, set[str]]] = field(default_factory=dict)
-    """By stream and right: to whom."""
+    rights: Rights = field(default_factory=Rights)
     subscribers: dict[str, dict[str, None]] = field(default_factory=dict)
     """By stream: the composites that have it as an input, whether they may or not."""
     version: int = 0
@@ -67,6 +68,13 @@ class Graph:
     imports: dict[str, None] = field(default_factory=dict)
     exports: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By stream: the spaces that import it."""
+
+    def restore(self, changes: Iterable[Change]) -> None:
+        """Apply what was applied before. What quotas allowed then stays."""
+        quotas, self.quotas = self.quotas, UNLIMITED
+        for change in changes:
+            self.apply(change)
+        self.quotas = quotas
 
     def apply(self, change: Change) -> Applied:
         """Apply a change, or refuse it with a :class:`~windrow.errors.PipelineError`."""
@@ -98,13 +106,7 @@ class Graph:
 
     def may(self, who: str, right: str, name: str) -> bool:
         """Whether somebody has a right on a stream."""
-        if who == owner_of(name):
-            return True
-        granted = self.granted.get(name, {})
-        people = granted.get(right, set())
-        if right == "subscribe":
-            people = people | granted.get("read", set())
-        return who in people or "*" in people
+        return self.rights.may(who, right, name)
 
     def check(self, who: str | None, right: str, name: str) -> None:
         """Refuse if somebody may not do this. ``None`` is whoever runs the space."""
@@ -132,7 +134,7 @@ class Graph:
         name, before = stream.name, self.streams.get(stream.name)
         if actor != stream.owner:
             raise PermissionDenied(f"{actor!r} may not put {name!r}; its owner is {stream.owner!r}")
-        self._check_quotas(stream)
+        self.quotas.check(stream, None if before is not None else self.owned.get(stream.owner, 0))
         self.place.check(stream)
         if before is not None and before.kind != stream.kind:
             raise PipelineError(
@@ -167,19 +169,12 @@ class Graph:
         elif imported or self.imports:
             check_imported({**self.streams, **streams}, {**self.plans, **plans})
 
-    def _check_quotas(self, stream: Stream) -> None:
-        if stream.history > self.quotas.history:
-            raise PipelineError(
-                f"history of {stream.name!r} is {stream.history}; at most {self.quotas.history} are kept here"
-            )
-        if stream.name not in self.streams and self.owned.get(stream.owner, 0) >= self.quotas.streams:
-            raise PipelineError(f"{stream.owner!r} has {self.quotas.streams} streams, the limit here")
-
     def _planned(self, stream: Composite, overlay: Mapping[str, Channels]) -> CompositePlan:
         members: dict[str, tuple[str, ...]] = {}
         for alias, given in stream.inputs.items():
             if isinstance(given, Matching):
                 members[alias] = tuple(self._matched(stream, alias, given))
+                self._check_fan_out(stream.name, members[alias])
                 continue
             names = (given,) if isinstance(given, str) else given
             for name in names:
@@ -192,12 +187,14 @@ class Graph:
                             f"if there is such a stream; its owner can grant that"
                         )
                     raise PipelineError(f"input {alias!r} of {stream.name!r}: {self._unknown(name)}")
-                if len(self.subscribers.get(name, ())) >= self.quotas.fan_out:
-                    raise PipelineError(
-                        f"{name!r} has {self.quotas.fan_out} composites on it, the limit here"
-                    )
+            self._check_fan_out(stream.name, names)
             members[alias] = names
         return plan(stream, members, lambda name: self._channels(name, stream, overlay), self.functions)
+
+    def _check_fan_out(self, composite: str, inputs: Iterable[str]) -> None:
+        for name in inputs:
+            on_it = self.subscribers.get(name, {})
+            self.quotas.check_fan_out(name, len(on_it), len(on_it) + (composite not in on_it))
 
     def _channels(self, name: str, stream: Composite, overlay: Mapping[str, Channels]) -> Channels | None:
         if name == stream.name:
@@ -244,6 +241,7 @@ class Graph:
         """Plan anew the composites whose matching(…) now takes this stream, or no longer does."""
         if before is not None and before.labels == stream.labels and before.read == stream.read:
             return
+        on_it = dict(self.subscribers.get(stream.name, {}))
         for name in self.selectors:
             selector = self.streams[name]
             if name == stream.name or not isinstance(selector, Composite):
@@ -259,8 +257,13 @@ class Graph:
                     )
                     members[alias] = tuple(sorted([*rest, stream.name] if takes else rest))
             if members != old:
+                if any(stream.name in names for names in members.values()):
+                    on_it[name] = None
+                else:
+                    on_it.pop(name, None)
                 channels_of = lambda each, selector=selector: self._channels(each, selector, overlay)  # noqa: E731
                 plans[name] = plan(selector, members, channels_of, self.functions)
+        self.quotas.check_fan_out(stream.name, len(self.subscribers.get(stream.name, ())), len(on_it))
 
     def _takes(
         self,
@@ -289,11 +292,7 @@ class Graph:
         if before is None:
             self.owned[stream.owner] = self.owned.get(stream.owner, 0) + 1
         self.streams[name] = stream
-        if before is None or before.read != stream.read or before.write != stream.write:
-            granted = self.granted.setdefault(name, {})
-            for right, given in (("read", stream.read), ("write", stream.write)):
-                old = set(getattr(before, right, ())) if before is not None else set()
-                granted[right] = (granted.get(right, set()) - old) | set(given)
+        self.rights.declare(stream, before)
         self.exports.pop(name, None)
         self.imports.pop(name, None)
         if stream.export:
@@ -339,30 +338,11 @@ class Graph:
     def _drop(self, name: str, actor: str, cascade: bool) -> Applied:
         if name not in self.streams or actor != owner_of(name):
             raise PermissionDenied(f"{actor!r} may not drop {name!r}; only its owner may")
-        gone = {name: None}
-        for each in gone if not cascade else closure(name, self.subscribers):
-            gone = {**gone, each: None}
-        explicit = {
-            other: each
-            for each in gone
-            for other in self.subscribers.get(each, ())
-            if other not in gone and self.plans[other].stream.names(each)
-        }
-        foreign = {each: name for each in gone if owner_of(each) != actor}
-        for each in gone:
-            if each in self.exports:
-                raise PipelineError(
-                    f"{each!r} cannot be dropped: it is exported to {', '.join(map(repr, self.exports[each]))}; "
-                    f"put it without export= first"
-                )
-        if explicit or foreign:
-            names = ", ".join(map(repr, sorted({**explicit, **foreign})))
-            hint = "" if foreign or cascade else "; drop them first, or cascade=True if they are all yours"
-            raise PipelineError(f"{name!r} cannot be dropped: {names} depend(s) on it{hint}")
+        gone = dropped(name, actor, cascade, self.plans, self.subscribers, self.exports)
         for each in gone:
             self._forget(each)
         self.rank = {each: rank for each, rank in self.rank.items() if each in self.streams}
-        return Applied(dropped=tuple(gone))
+        return Applied(dropped=gone)
 
     def _forget(self, name: str) -> None:
         for other in self.plans[name].inputs if name in self.plans else ():
@@ -378,7 +358,8 @@ class Graph:
                     old.query, old.monoids,
                 )  # fmt: skip
         self.owned[owner_of(name)] -= 1
-        for held in (self.streams, self.plans, self.granted, self.selectors, self.imports):
+        self.rights.forget(name)
+        for held in (self.streams, self.plans, self.selectors, self.imports):
             held.pop(name, None)
 
     def _grant(self, form: Mapping[str, Any], change: Change) -> Applied:
@@ -389,12 +370,22 @@ class Graph:
             )
         if name not in self.streams or not self.may(change.actor, "grant", name):
             raise PermissionDenied(f"{change.actor!r} may not {change.operation} rights on {name!r}")
-        people = self.granted.setdefault(name, {}).setdefault(right, set())
-        people.add(to) if change.operation == "grant" else people.discard(to)
-        if change.operation == "grant":  # a matching(…) may now take it
-            plans: dict[str, CompositePlan] = {}
-            self._enlist(self.streams[name], None, plans, {})
-            self._check_crossings({}, plans)
-            self._adopt(plans)
-            self.rank = self.ranked() if plans else self.rank
+        if change.operation == "revoke":
+            self.rights.revoke(name, right, to)
+            return Applied()
+        new = self.rights.grant(name, right, to)
+        try:
+            self._admit(name)
+        except WindrowError:
+            if new:
+                self.rights.revoke(name, right, to)
+            raise
         return Applied()
+
+    def _admit(self, name: str) -> None:
+        """Somebody has a right on a stream now: a matching(…) may take it."""
+        plans: dict[str, CompositePlan] = {}
+        self._enlist(self.streams[name], None, plans, {})
+        self._check_crossings({}, plans)
+        self._adopt(plans)
+        self.rank = self.ranked() if plans else self.rank

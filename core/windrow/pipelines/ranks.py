@@ -13,9 +13,9 @@ is ranked by those of its inputs that are ranked. Its other inputs are *back-edg
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-__all__ = ["closure", "groups", "ranks"]
+__all__ = ["groups", "ranks"]
 
 Inputs = Mapping[str, Collection[str]]
 """The inputs of each stream, in the order in which the streams were put."""
@@ -43,18 +43,6 @@ def ranks(inputs: Inputs) -> dict[str, int]:
             )
             break
     return {name: found[name] for name in inputs}
-
-
-def closure(name: str, following: Mapping[str, Iterable[str]]) -> list[str]:
-    """What is reached from a stream, itself left out."""
-    found: dict[str, None] = {}
-    left = [name]
-    while left:
-        for other in following.get(left.pop(), ()):
-            if other not in found and other != name:
-                found[other] = None
-                left.append(other)
-    return list(found)
 
 
 def _above(name: str, inputs: Inputs, found: Mapping[str, int]) -> int:

@@ -268,8 +268,7 @@ class Runtime:
         self._execution.exported.extend(outbox_from_page(found.get("outbox")))
         self._outbox = len(self._execution.exported)
         try:
-            for change in self._ledger.applied():
-                self.graph.apply(change)
+            self.graph.restore(self._ledger.applied())
         except PipelineError as cause:
             raise CorruptSnapshot(f"the log of changes cannot be applied again: {cause}") from cause
         for name, plan in self.graph.plans.items():

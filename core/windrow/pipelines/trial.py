@@ -33,9 +33,7 @@ def _copied(graph: Graph) -> Graph:
         streams=dict(graph.streams),
         plans=dict(graph.plans),
         rank=dict(graph.rank),
-        granted={
-            name: {right: set(to) for right, to in rights.items()} for name, rights in graph.granted.items()
-        },
+        rights=graph.rights.copied(),
         subscribers={name: dict(others) for name, others in graph.subscribers.items()},
         selectors=dict(graph.selectors),
         owned=dict(graph.owned),
