@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +24,7 @@ from windrow.pipelines.chunks import Chunk, Ints, fitted, in_order, order, whole
 from windrow.pipelines.emissions import Emissions, UpdateColumns
 from windrow.pipelines.execution import CompositeRunner, Execution
 from windrow.pipelines.plan import CompositePlan
+from windrow.pipelines.turns import TICK
 from windrow.pipelines.values import checked
 
 __all__ = ["Backlog", "Chunk"]
@@ -133,10 +135,11 @@ class Backlog:
         begin = 0
         while begin < len(ts):
             self.execution.fire_until(int(ts[begin]), out)
-            end = self._end(windowed, ts, begin)
+            broken = self.execution.windows.broken
+            end = self._end([plan for plan in windowed if plan.stream.name not in broken], ts, begin)
             piece = slice(begin, end)
             made = None
-            if end - begin >= self.worth // 2:
+            if end - begin >= self.worth // 2 and broken.keys().isdisjoint(affected):
                 inputs = {
                     chunk.stream: Made(
                         events := np.flatnonzero(source[piece] == n),
@@ -231,11 +234,12 @@ class Backlog:
         except Exception:
             return False
         self._store(inputs, made, results, ts, sequence, triggers, out)
+        windows = self.execution.windows
         for name, table in tables.items():
             if table.num_rows:
-                window = self.execution.windows.of(self.execution.graph.plans[name])
-                window.add_columns(table)
-                self.execution.windows.schedule(name, window)
+                window = windows.of(self.execution.graph.plans[name])
+                windows.attempt(name, Id(int(ts[-1]), TICK, name), partial(window.add_columns, table))
+                windows.schedule(name, window)
         return True
 
     def _composite(self, runner: CompositeRunner, made: dict[str, Made]) -> PieceRun | None:
@@ -263,8 +267,7 @@ class Backlog:
             else:
                 column = self._as_of_members(runner, chosen[alias], channel, made, events)
             data[f"{alias}.{channel}"] = column
-        for name, step in zip(plan.row_channels, plan.steps, strict=True):
-            data[name] = whole(step.batch(data), step.type)
+        plan.compute_columns(data)
         kept = np.ones(len(events), bool)
         if plan.where is not None:
             kept = np.asarray(pc.fill_null(whole(plan.where.batch(data), pa.bool_()), False))

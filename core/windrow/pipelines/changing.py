@@ -58,11 +58,8 @@ class Changing:
         self.execution.dirty.discard(name)
 
     def _forget_windows(self, name: str) -> None:
-        windows = self.execution.windows
-        if (window := windows.streams.get(name)) is not None:
-            self.stored.forget(window.names())
+        self.execution.windows.forget(name)
         self.ledger.renew(name)
-        windows.forget(name)
 
     def _check_sink(self, change: Change) -> None:
         sink = change.form.get("sink") if change.operation == "put" else None

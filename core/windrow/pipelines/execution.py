@@ -9,6 +9,7 @@ composite fails, it emits nothing, the failure is reported with the update, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from itertools import groupby
 from typing import Any
@@ -19,7 +20,7 @@ from windrow.pipelines.emissions import Emissions, Report, Update
 from windrow.pipelines.graph import Graph
 from windrow.pipelines.plan import CompositePlan
 from windrow.pipelines.state import StreamState, Values
-from windrow.pipelines.turns import OpenWindows, tick
+from windrow.pipelines.turns import TICK, OpenWindows, tick
 from windrow.pipelines.windowing import WindowedStream
 
 __all__ = ["RESTARTED", "CompositeRunner", "Execution"]
@@ -296,7 +297,7 @@ class Execution:
         self.fire(Id(time, AFTER_WINDOWS), out)
 
     def replay(self, name: str, out: Emissions) -> None:
-        """Feed a composite the history of its inputs, as if it had been there. Nobody depends on it yet."""
+        """Feed a composite the history of its inputs, as if it had been there. What depends on it already is not run."""
         plan = self.graph.plans[name]
         own = self.states(name)
         past = {other: StreamState() for other in plan.inputs if other != name}
@@ -324,9 +325,14 @@ class Execution:
             self._replay_windows(runner, self.reached, out)
 
     def _replay_windows(self, runner: CompositeRunner, watermark: int, out: Emissions) -> None:
+        if runner.name in self.windows.broken:
+            return
         window = self.windows.of(runner.plan)
-        while window.wake is not None and window.wake <= watermark:
-            for number, (end, row) in enumerate(window.advance(window.wake)):
+        while (wake := window.wake) is not None and wake <= watermark:
+            found = self.windows.attempt(runner.name, Id(wake, TICK), partial(window.advance, wake))
+            if found is None:
+                return
+            for number, (end, row) in enumerate(found):
                 at = tick(end, number, runner.name)
                 values = tuple(row[channel] for channel in runner.channels)
                 self.emit(runner.name, runner.state, at, values, runner.name, runner.keep)

@@ -46,6 +46,7 @@ from windrow.pipelines.quotas import Quotas
 from windrow.pipelines.rows import Event, changes_of, events_of, name_of
 from windrow.pipelines.state import StreamState, Values, encode, write_page
 from windrow.pipelines.stored import StoredStreams
+from windrow.pipelines.turns import BROKEN
 from windrow.pipelines.waiting import Imported, WaitingUpdates, outbox_from_page
 from windrow.pipelines.windowing import Shared, WindowedStream
 from windrow.storage.pages import HEADER, MemoryPages, Pages
@@ -233,6 +234,7 @@ class Runtime:
         self._stored.write(self._execution.dirty)
         self._execution.windows.commit()
         put, gone = self._ledger.pages()
+        put |= self._execution.windows.pages()
         put[HEADER] = self._header()
         if self.order == "event":  # as large as what the watermark has not passed
             put["waiting"] = self._waiting.page()
@@ -262,18 +264,21 @@ class Runtime:
         self.source_position, self._arrived = header.source, header.arrived
         self._execution.reach(header.reached)
         self._ledger = Ledger.load(header.changes, self.pages.get)
-        found = self.pages.get(["waiting", "outbox"])
+        found = self.pages.get(["waiting", "outbox", BROKEN])
         if header.waiting:
             self._waiting = WaitingUpdates.load(found.get("waiting"))
         self._execution.exported.extend(outbox_from_page(found.get("outbox")))
         self._outbox = len(self._execution.exported)
+        windows = self._execution.windows
+        windows.load(found.get(BROKEN))
         try:
             self.graph.restore(self._ledger.applied())
         except PipelineError as cause:
             raise CorruptSnapshot(f"the log of changes cannot be applied again: {cause}") from cause
         for name, plan in self.graph.plans.items():
-            if plan.query is not None and not plan.per_update and self.state(name).rows:
-                self._execution.windows.of(plan)  # so that it is known when it is due
+            timed = plan.query is not None and not plan.per_update and name not in windows.broken
+            if timed and self.state(name).rows:
+                windows.of(plan)  # so that it is known when it is due
 
     def _open_window(self, plan: CompositePlan) -> WindowedStream:
         prefix = f"w/{self._ledger.generation(plan.stream.name)}/{plan.stream.name}/"

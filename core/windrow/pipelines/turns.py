@@ -11,17 +11,22 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, TypeVar
 
-from windrow.errors import SnapshotError, StoreError
+from windrow.errors import CorruptSnapshot, SnapshotError, StoreError
 from windrow.pipelines.changes import Id
 from windrow.pipelines.emissions import Report
 from windrow.pipelines.plan import CompositePlan
+from windrow.pipelines.state import encode, read_page, write_page
 from windrow.pipelines.windowing import WindowedStream
 
-__all__ = ["OpenWindows", "tick"]
+__all__ = ["BROKEN", "TICK", "OpenWindows", "tick"]
 
 TICK = -(1 << 62)
+"""The first sequence of updates of windows."""
+BROKEN = "broken"
+"""The page of windows that failed half-way."""
+Made = TypeVar("Made")
 
 
 def tick(end: int, number: int, name: str) -> Id:
@@ -36,7 +41,8 @@ class OpenWindows:
         self.open_window, self.reports = open_window, reports
         self.streams: dict[str, WindowedStream] = {}
         self.broken: dict[str, str] = {}
-        """Windows that failed half-way: they wait for another definition."""
+        """Windows that failed half-way, and why: they wait for another definition."""
+        self._broken_changed = False
         self._due: list[tuple[int, str]] = []
         self._scheduled: dict[str, int] = {}
         """For each window the time under which it is in the heap."""
@@ -58,9 +64,21 @@ class OpenWindows:
 
     def commit(self) -> None:
         """Write what changed of windows into the runtime's commit. Rows that had waited for it may move what is due."""
-        for name, window in self.streams.items():
-            window.commit()
+        for name, window in list(self.streams.items()):
+            self.attempt(name, Id(window.latest, TICK, name), window.commit)
             self.schedule(name, window)
+
+    def pages(self) -> dict[str, bytes]:
+        """The page of what is broken, if that has changed. Called once per commit."""
+        changed, self._broken_changed = self._broken_changed, False
+        return {BROKEN: write_page(encode(self.broken))} if changed else {}
+
+    def load(self, page: bytes | None) -> None:
+        """What was broken at the last commit is broken still."""
+        found = {} if page is None else read_page(page, "broken windows")
+        if not isinstance(found, dict):
+            raise CorruptSnapshot("the page of broken windows is damaged: it is no object")
+        self.broken = {str(name): str(why) for name, why in found.items()}
 
     @property
     def wake(self) -> int | None:
@@ -83,13 +101,8 @@ class OpenWindows:
 
     def _advance(self, name: str, time: int) -> None:
         window = self.streams[name]
-        try:
-            found = window.advance(time)
-        except (StoreError, SnapshotError):
-            raise
-        except Exception as error:
-            self.break_off(name, error)
-            self.reports.append(Report("failed", name, Id(time, TICK), f"{type(error).__name__}: {error}"))
+        found = self.attempt(name, Id(time, TICK), lambda: window.advance(time))
+        if found is None:
             return
         before, number = None, 0
         for end, row in found:
@@ -105,12 +118,27 @@ class OpenWindows:
             del self._scheduled[name]
         return name
 
+    def attempt(self, name: str, at: Id, step: Callable[[], Made]) -> Made | None:
+        """What a step of a window returns. If it fails, that is reported, nobody else is stopped, and it is None."""
+        try:
+            return step()
+        except (StoreError, SnapshotError):
+            raise
+        except Exception as error:
+            self.break_off(name, error)
+            self.reports.append(Report("failed", name, at, self.broken[name]))
+            return None
+
     def break_off(self, name: str, error: Exception) -> None:
-        """A window that failed half-way cannot go on."""
-        self.broken[name] = f"{type(error).__name__}: {error}"
-        self.streams.pop(name, None)
+        """A window that failed half-way cannot go on, not even after a restart: rows of it are missing."""
+        self.broken[name], self._broken_changed = f"{type(error).__name__}: {error}", True
+        self._close(name)
 
     def forget(self, name: str) -> None:
         """A composite is computed differently from now on, or is no more."""
-        self.streams.pop(name, None)
-        self.broken.pop(name, None)
+        self._broken_changed |= self.broken.pop(name, None) is not None
+        self._close(name)
+
+    def _close(self, name: str) -> None:
+        if (window := self.streams.pop(name, None)) is not None:
+            window.pages.forget()

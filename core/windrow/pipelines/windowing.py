@@ -53,6 +53,13 @@ class Shared:
             self.known.pop(self.prefix + name, None)
             self.gone[self.prefix + name] = None
 
+    def forget(self) -> None:
+        """The pages that were used are of no use any more."""
+        for page in self.known:
+            self.put.pop(page, None)
+        self.gone |= dict.fromkeys(self.known)
+        self.known.clear()
+
 
 class WindowedStream:
     """The windows of one composite."""
@@ -64,6 +71,8 @@ class WindowedStream:
         self.rows: list[tuple[Any, ...]] = []
         self.wake: int | None = self._operator_wake
         """As of the operator, with rows that were not handed over yet."""
+        self.latest = 0
+        """The time of the last row that was taken."""
         self.dirty = False
 
     @property
@@ -71,15 +80,12 @@ class WindowedStream:
         """A row before this time is too late."""
         return self.operator.watermark
 
-    def names(self) -> list[str]:
-        """The pages of the store that hold its windows, as far as they were used."""
-        return list(self.pages.known)
-
     def add(self, row: tuple[Any, ...]) -> None:
         """Take a row: the columns of the plan's schema. Its time is not before that of an earlier one."""
         self.rows.append(row)
         self.dirty = True
         if not self.plan.per_update:
+            self.latest = row[0]
             earliest = self.earliest_end(row[0])
             self.wake = earliest if self.wake is None else min(self.wake, earliest)
 
