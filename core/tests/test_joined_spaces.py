@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pipeline_kills import kill_until_done
 
 import windrow as wr
 from windrow.errors import PipelineError
@@ -162,10 +165,10 @@ def put_district(north: Space, city: Space) -> None:
     north.put(composite("o/span", "tumbling", ["o/t"], export="city"), by="o")
     city.put(Source("o/sum", channels={"v": "bigint"}, space="north", read="*"), by="o")
     kinds = dict.fromkeys(("window_start", "window_end", "v", "n"), "bigint")
-    city.put(Source("o/span", channels=kinds, space="north", read="*"), by="o")
+    city.put(Source("o/span", channels=kinds, space="north", read="*", history=500), by="o")
     city.put(Composite("p/meet", {"a": "o/sum", "b": "o/span"}, {"v": "a.v * 1000 + b.v"}), by="p")
     pairs = wr.Query(window=wr.CountWindow(2), aggregates={"n": wr.Sum("v")})
-    city.put(Composite("p/count", {"a": "o/sum"}, query=pairs), by="p")
+    city.put(Composite("p/count", {"a": "o/sum"}, query=pairs, history=500), by="p")
 
 
 @pytest.mark.parametrize("lost", ["north", "city", "both"])
@@ -193,6 +196,66 @@ def test_a_process_that_ends_between_two_spaces_loses_and_doubles_nothing(lost: 
         assert city.history(stream).equals(undisturbed[1].history(stream)), stream
         assert city.latest(stream) == undisturbed[1].latest(stream)
     assert len(expected) > 25 and not city.reports()
+
+
+def test_a_restart_that_waits_in_the_space_that_imports_is_there_after_one() -> None:
+    pages: dict[str, MemoryPages] = {}
+    north, city = district(pages)
+    put_district(north, city)
+    joined = Joined(north, city)
+    north.push([{"stream": "o/t", "ts": ts, "sequence": 0, "v": ts} for ts in range(6)])
+    joined.advance(4)
+    north.put(Composite("o/sum", {"x": "o/t"}, {"v": "x.v * 2"}, read="*", export="city"), by="o", at=5)
+    north.advance(6)
+    Joined(north, city)  # hands on what is exported, and commits; the city has not advanced yet
+    north, city = district(pages)
+    emitted = Joined(north, city).advance(6)["city"]
+    assert [update.values for update in emitted if update.stream == "o/sum"][-1] == (10,)
+
+
+def joined_job(stores: dict[str, Any], told: Any) -> None:
+    """Two spaces, from their last commits to the end. In the middle, the import changes, and what builds on it."""
+    kinds = {"order": "event", "rounds": {"city": 1}}
+    north, city = (Space(name, store, **kinds) for name, store in stores.items())  # type: ignore[arg-type]
+    if "p/count" not in city.runtime.graph.streams:
+        put_district(north, city)
+    joined = Joined(north, city)
+    for ts in range(int(north.runtime.source_position or 0) + 1, 31):
+        told(ts)
+        if ts == 15:  # made again if the process ended before the push: the same change at the same time
+            doubled = Composite("o/sum", {"x": "o/t"}, {"v": "x.v * 2"}, read="*", export="city")
+            north.put(doubled, by="o", at=18)
+            told(ts)
+            city.put(Composite("p/meet", {"a": "o/sum"}, {"v": "a.v - 1"}), by="p", at=20)
+            told(ts)
+        north.push({"stream": "o/t", "ts": ts, "sequence": 0, "v": ts}, position=str(ts))
+        told(ts)
+        joined.advance(ts)
+    joined.advance(40)
+    for space in (north, city):
+        space.close()
+
+
+def joined_whole() -> dict[str, Any]:
+    stores = {name: MemoryPages() for name in ("north", "city")}
+    joined_job(stores, lambda ts: None)
+    return stores
+
+
+def test_killed_anywhere_joined_spaces_lose_and_double_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict")
+    whole = joined_whole()
+    stores = {name: f"rocksdb:{tmp_path / name}" for name in whole}
+    kills = kill_until_done(partial(joined_job, stores), 3, joined_whole)
+    assert kills >= 20
+    found = []
+    for store in (whole["city"], stores["city"]):
+        with Space("city", store, order="event", rounds={"city": 1}) as city:
+            names = ("p/meet", "p/count", "o/sum", "o/span")
+            found.append([(city.history(name).to_pylist(), city.latest(name)) for name in names])
+            assert not city.reports()
+    assert found[0] == found[1]
+    assert [len(history) for history, _ in found[0][1::2]] == [15, 8]
 
 
 def test_what_would_not_be_equal_is_refused() -> None:

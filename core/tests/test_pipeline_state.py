@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -21,9 +18,10 @@ from pipeline_graphs import (
     stream_of,
     updates,
 )
+from pipeline_kills import kill_until_done
 
 import windrow as wr
-from windrow.errors import CorruptSnapshot, FormatTooNew, PipelineError, StoreError, StoreTaken
+from windrow.errors import CorruptSnapshot, FormatTooNew, PipelineError, StoreError, StoreTaken, WindrowError
 from windrow.pipelines import (
     Change,
     Composite,
@@ -33,7 +31,7 @@ from windrow.pipelines import (
     Space,
 )
 from windrow.pipelines.scrub import is_space, scrub_space
-from windrow.pipelines.state import read_page, write_page
+from windrow.pipelines.state import StreamState, read_page, write_page
 from windrow.storage.codec import compress, decompress
 from windrow.storage.pages import MemoryPages
 
@@ -58,46 +56,22 @@ def job(pages: Any, sent: Any, told: Any) -> None:
         runtime.commit(str(begin))
 
 
-def _tell(pipe: int, allowed: int, _: int) -> None:
-    """Say that updates were sent, and go on to the commit when that is allowed: on a busy machine, too, not further."""
-    os.write(pipe, b".")
-    os.read(allowed, 1)
+def whole_job(folder: Path) -> None:
+    with open(folder / "whole", "w") as whole:
+        job(MemoryPages(), whole, lambda begin: None)
+
+
+def stored_job(folder: Path, told: Any) -> None:
+    from windrow.storage.rocksdb import RocksDBPages
+
+    with open(folder / "crashed", "a") as sent:
+        job(RocksDBPages(folder / "state", sync=False), sent, told)
 
 
 def test_killed_anywhere_it_goes_on_from_its_last_commit(tmp_path: Path) -> None:
-    rocksdb = pytest.importorskip("windrow.storage.rocksdb")
     pytest.importorskip("rocksdict")
-    with open(tmp_path / "whole", "w") as whole:
-        job(MemoryPages(), whole, lambda begin: None)
-    generator, kills, ended = random.Random(7), 0, False
-    while not ended:
-        reading, writing = os.pipe()
-        allowed, allowing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                with open(tmp_path / "crashed", "a") as sent:
-                    job(
-                        rocksdb.RocksDBPages(tmp_path / "state", sync=False),
-                        sent,
-                        partial(_tell, writing, allowed),
-                    )
-                code = 0
-            finally:
-                os._exit(code)
-        os.close(writing)
-        life = generator.randrange(1, 5)
-        while life and os.read(reading, 1):
-            os.write(allowing, b".")
-            life -= 1
-        if not life:
-            time.sleep(generator.random() / 200)  # before, in or after a commit
-            os.kill(child, signal.SIGKILL)
-            kills += 1
-        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        for end in (reading, allowed, allowing):
-            os.close(end)
+    whole = partial(whole_job, tmp_path)
+    kills = kill_until_done(partial(stored_job, tmp_path), 7, whole)
     # What was sent before a commit that did not happen was sent again: the same lines, under the same position.
     lines = (tmp_path / "crashed").read_text().splitlines()
     assert kills >= 20 and list(dict.fromkeys(lines)) == (tmp_path / "whole").read_text().splitlines()
@@ -175,6 +149,7 @@ def test_the_command(tmp_path: Path) -> None:
         assert done.exit_code == code, done.output
         return done.output
 
+    assert "there is no folder" in windrow("latest", "ann/t", code=2) and not (tmp_path / "store").exists()
     windrow("put", str(tmp_path / "a.toml"), "--by", "ann")
     assert windrow("diff", str(tmp_path / "a.toml"), str(tmp_path / "b.toml")).split() == [
         "unchanged",
@@ -255,3 +230,140 @@ def test_every_page_of_a_space_that_rots_is_found() -> None:
     oldest = min(name for name in pages.held if name.startswith("h/"))
     del pages.held[oldest], pages.held["g/1"]
     assert {"g/1", f"s/{oldest[2:].rpartition('/')[0]}"} <= set(scrub_space(pages).damaged)
+
+
+def test_a_long_history_is_written_in_linear_time() -> None:
+    def seconds(count: int) -> float:
+        state = StreamState()
+        state.emit_many([(Id(n, 0), (1,)) for n in range(count)], count, "o/a", 1, count)
+        began = time.process_time()
+        assert len(state.pages("o/a")[0]) == 1 + count // 16
+        return time.process_time() - began
+
+    assert seconds(320_000) < 50 * min(seconds(20_000) for _ in range(3))
+
+
+def test_a_stream_whose_history_ended_keeps_its_latest_update() -> None:
+    pages = MemoryPages()
+    runtime = Runtime(pages, order="arrival")
+    for history, ts in ((5, 1), (0, 2)):
+        source = Source("o/a", {"v": "bigint"}, history=history)
+        runtime.process(changes=[Change.put(source.to_dict(), by="o")])
+        runtime.process([(ts, 0, "o/a", {"v": ts})])
+    runtime.commit()
+    state = Runtime(pages, order="arrival").state("o/a")
+    assert (state.last, state.values) == (Id(2, 0, "o/a"), (2,))
+
+
+def test_a_run_that_ends_anywhere_goes_on_from_there(tmp_path: Path) -> None:
+    """After each commit, and at a line that is wrong and then mended: changes are made once, updates run once."""
+    from click.testing import CliRunner
+
+    from windrow.cli import main
+
+    pytest.importorskip("rocksdict")
+    put = lambda stream: json.dumps(Change.put(stream.to_dict(), by="o").to_row())  # noqa: E731
+    update = lambda ts, v: json.dumps({"stream": "o/a", "ts": ts, "v": v})  # noqa: E731
+    lines = [put(A), update(1, 1), update(1, 2), put(Composite("o/f", {"a": "o/a"}, {"v": "a.v + 1"}))]
+    lines += [update(1, 3), '{"stream": "o/a"', update(2, 4), json.dumps(Change.drop("o/f", by="o").to_row())]
+    lines += [update(3, 5), '{"stream": "o/b", "ts": 4}', update(5, 6)]
+    rows = tmp_path / "rows.jsonl"
+
+    def run(code: int) -> list[str]:
+        words = ["pipeline", "run", "--input", str(rows), "--store", str(tmp_path / "store")]
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == code, done.output
+        return [line for line in done.output.splitlines() if line.startswith('{"stream"')]
+
+    found = []
+    for wrong, ts in ((5, 1), (9, 4)):
+        rows.write_text("\n".join(lines[: wrong + 1]) + "\n")
+        found += run(2)
+        lines[wrong] = update(ts, 0)
+        rows.write_text("\n".join(lines[: wrong + 1]) + "\n")
+        found += run(0)
+    rows.write_text("\n".join(lines) + "\n")
+    found += run(0)
+    space = Space("windrow", f"rocksdb:{tmp_path / 'store'}")
+    assert space.history("o/a").column("v").to_pylist() == [1, 2, 3, 0, 4, 5, 0, 6]
+    assert len(found) == 8 + 3
+    assert [row["status"] for row in space.log()] == ["applied"] * 3
+    space.close()
+
+
+COUNTS = wr.Query(window=wr.TimeWindow("10us"), aggregates={"n": wr.Count()})
+
+
+class Failing(MemoryPages):
+    """A store that fails at the call with this number."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.left = at
+
+    def _call(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise StoreError("the store is away for a moment")
+
+    def get(self, names: Any) -> Any:
+        self._call()
+        return super().get(names)
+
+    def commit(self, put: Any, delete: Any) -> None:
+        self._call()
+        super().commit(put, delete)
+
+
+def test_what_a_store_interrupts_has_not_happened() -> None:
+    """In a call of a space, at every call of the store: done again, it gives what it had given."""
+    streams = [
+        A,
+        Composite("o/f", {"a": "o/a"}, {"v": "a.v + 1"}),
+        Composite("o/w", {"x": "o/f"}, query=COUNTS),
+    ]
+    steps: list[Any] = [lambda s, each=each: s.put(each, by="o") for each in streams]
+    steps += [lambda s, ts=ts: s.push({"stream": "o/a", "ts": ts, "v": ts}) for ts in (1, 2, 13)]
+    steps += [
+        lambda s: s.put(Composite("o/f", {"a": "o/a"}, {"v": "a.v + 2"}), by="o"),
+        lambda s: s.advance(20),
+    ]
+
+    def told(failing: int, at: int) -> tuple[Any, bool]:
+        """What comes out if the store fails at a call of a step, and whether it had so many calls."""
+        pages, found, failed = Failing(0), [], False
+        for number, step in enumerate(steps):
+            space = Space("s", pages)  # from the store, so that what is needed is read in the step
+            pages.left = at if number == failing else 0
+            try:
+                done = step(space)
+            except StoreError:
+                failed, done = True, step(space)
+            pages.left = 0
+            found.append(list(done or ()))
+        return (found, space.figures(), space.log()), failed
+
+    expected, _ = told(-1, 0)
+    calls = 0
+    for step in range(len(steps)):
+        at = 1
+        while (again := told(step, at))[1]:
+            assert again[0] == expected, (step, at)
+            at, calls = at + 1, calls + 1
+    assert calls > len(steps)
+
+
+def test_what_is_no_update_is_refused_and_moves_no_position() -> None:
+    pages = MemoryPages()
+    space = Space("s", pages)
+    space.put(A, by="o")
+    wrong = (
+        {"stream": "o/a", "v": 1},
+        {"stream": ["o/a"], "ts": 1},
+        {"stream": "o/a", "ts": 1, "sequence": "x"},
+        7,
+    )
+    for row in (*wrong, {"stream": "o/a", "ts": "yesterday"}, {"stream": "o/b", "ts": 1}):
+        with pytest.raises(WindrowError):
+            space.push([{"stream": "o/a", "ts": 1, "v": 1}, row], position="2")
+    assert Space("s", pages).runtime.source_position == "" and space.latest("o/a") is None

@@ -55,10 +55,14 @@ def pipeline() -> None:
 
 
 @contextmanager
-def opened(store: str, space: str, order: str) -> Iterator[Space]:
+def opened(store: str, space: str, order: str, *, new: bool = False) -> Iterator[Space]:
+    """A space in a store. A folder that is not there is made only if the space may be ``new``."""
     from windrow.pipelines import Space
 
     where = store if ":" in store else f"rocksdb:{store}"
+    folder = Path(where.removeprefix("rocksdb:"))
+    if where.startswith("rocksdb:") and not (new or folder.exists()):
+        raise Refusal(f"there is no folder {str(folder)!r}; 'windrow pipeline put' makes a store")
     with refusals(), Space(space, where, order=order, late="refuse") as found:  # type: ignore[arg-type]
         yield found
         for report in found.reports():
@@ -72,7 +76,7 @@ def opened(store: str, space: str, order: str) -> Iterator[Space]:
 @AT
 def put(files: tuple[str, ...], store: str, space: str, order: str, by: str, at: str | None) -> None:
     """Put the streams of FILES, or replace those of the same names."""
-    with opened(store, space, order) as found:
+    with opened(store, space, order, new=True) as found:
         for document in _documents(files):
             found.put(document, by=by, at=_time(at))
             click.echo(f"put {document['name']}")
@@ -109,7 +113,7 @@ def drop(stream: str, store: str, space: str, order: str, by: str, at: str | Non
 @BY
 @AT
 @click.option("--revoke", is_flag=True, help="Take the right away instead.")
-def grant(stream: str, right: str, to: str, by: str, at: str | None, revoke: bool, **where: str) -> None:
+def grant(stream: str, right: str, to: str, by: str, at: str | None, revoke: bool, **where: Any) -> None:
     """Give somebody a RIGHT on a STREAM: TO is a name, or '*' for everybody."""
     with opened(**where) as found:
         (found.revoke if revoke else found.grant)(stream, right, to, by=by, at=_time(at))
@@ -183,37 +187,42 @@ def run(store: str, space: str, order: str, given: str, output: str, watermark: 
     """Run updates through the streams.
 
     A line is an update, {"stream": …, "ts": …, channels…}, or a change, {"operation": "put", "actor": …, "document": …}.
-    A file is read on from where the last run committed.
+    A file is read on from where the last run committed. What is emitted is written after its commit: if a run is killed in
+    between, the updates are in the history of their streams, and not in the output.
     """
-    with opened(store, space, order) as found, _reading(given) as lines, _writing(output) as out:
+    with opened(store, space, order, new=True) as found, _reading(given) as lines, _writing(output) as out:
         done = int(found.runtime.source_position or 0) if given != "-" else 0
         for _ in islice(lines, done):
             pass
         while part := list(islice(lines, AT_ONCE)):
-            done += len(part)
-            for emitted in _run(found, part, str(done) if given != "-" else None):
+            for emitted in _run(found, part, None if given == "-" else done):
                 _write(out, emitted)
+            done += len(part)
         if watermark is not None:
             _write(out, found.advance(_time(watermark)))
 
 
-def _run(space: Space, lines: list[str], position: str | None) -> Iterator[Emissions]:
-    """Runs of updates, with the changes between them. The last one commits the position."""
+def _run(space: Space, lines: list[str], done: int | None) -> Iterator[Emissions]:
+    """Runs of updates, with the changes between them. Each commits how many lines of the file are done."""
     from windrow.pipelines import Change
 
     updates: list[dict[str, Any]] = []
-    for line in lines:
+    for number, line in enumerate(lines):
         try:
             row = json.loads(line)
         except ValueError as error:
             raise Refusal(f"a line of the input is not JSON: {error}: {line[:80]!r}") from None
         if isinstance(row, dict) and "operation" in row:
-            yield space.push(updates)
+            yield space.push(updates, position=_position(done, number))
             updates = []
-            yield space.apply(Change.from_row(row))
+            yield space.apply(Change.from_row(row), position=_position(done, number + 1))
         else:
             updates.append(row)
-    yield space.push(updates, position=position)
+    yield space.push(updates, position=_position(done, len(lines)))
+
+
+def _position(done: int | None, more: int) -> str | None:
+    return None if done is None else str(done + more)
 
 
 def _write(out: IO[str], emitted: Emissions) -> None:

@@ -18,15 +18,18 @@ windrow.errors.PipelineError: 'council/t1' cannot be dropped: 'ann/frozen' depen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from math import inf, isfinite
+from operator import index
 from typing import Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.columns import arrow
-from windrow.errors import PipelineError
+from windrow.errors import PipelineError, SnapshotError, StoreError, WindrowError
 from windrow.expressions import Expression
 from windrow.pipelines.changes import BEFORE, Change, Id, instant
 from windrow.pipelines.documents import stream_documents
@@ -38,7 +41,7 @@ from windrow.pipelines.shape import explained, novelty, sources
 from windrow.pipelines.streams import Stream, computes, owner_of, stream_from_dict
 from windrow.pipelines.trial import try_later
 from windrow.pipelines.waiting import Imported
-from windrow.storage.pages import Pages
+from windrow.storage.pages import MemoryPages, Pages
 
 __all__ = ["Box", "Space", "store_of"]
 
@@ -53,7 +56,9 @@ class Space:
     """Streams on top of each other's streams.
 
     ``store`` is where the state is: nothing for this process, ``"rocksdb:folder"``, ``"redis://host"`` (pages begin with
-    the name of the space), or any store of pages. Every call that changes something commits before it returns.
+    the name of the space), or any store of pages. Every call that changes something commits before it returns. If the
+    store fails in one, the space goes on from the last commit, so make the call again. If its updates have a ``sequence``,
+    none runs twice, even if that commit had been made.
 
     ``by=`` says who asks. Whoever runs the process is trusted to say the truth. Without it, :meth:`push`,
     :meth:`latest` and :meth:`history` ask in the name of whoever runs the space, who may do everything.
@@ -73,11 +78,19 @@ class Space:
         **options: Unpack[SpaceOptions],
     ) -> None:
         self.name = name
-        self._pages = store_of(store, name)
+        self._pages = store_of(store, name) or MemoryPages()
         self._sinks = dict(sinks or {})
-        self.runtime = Runtime(self._pages, order=order, sinks=self._sinks, space=name, **options)
-        self._allow = self.runtime.graph.allow
+        self._open = partial(Runtime, self._pages, order=order, sinks=self._sinks, space=name, **options)
+        self._runtime: Runtime | None = self._open()
+        self._allow = options.get("allow", ())
         self._reports: list[Report] = []
+
+    @property
+    def runtime(self) -> Runtime:
+        """What runs the streams. If the store has failed, it goes on from the last commit."""
+        if self._runtime is None:
+            self._runtime = self._open()
+        return self._runtime
 
     # Changes.
 
@@ -100,19 +113,25 @@ class Space:
         """Take a right away. Composites of theirs on it get no update of it any more, nor its latest value."""
         self.apply(Change.revoke(name, right, to, by=by, at=_at(at)))
 
-    def apply(self, change: Change) -> Emissions:
+    def apply(self, change: Change, *, position: str | None = None) -> Emissions:
         """Apply a change, or keep it until its time; returns what a replay emitted.
 
-        One that is kept is refused now if it would be refused at its time, as far as is known.
+        One that is kept is refused now if it would be refused at its time, as far as is known. ``position`` is as in
+        :meth:`push`; it is not committed with a refusal.
         """
         out = Emissions()
         if change.at is not None:
             waiting = (row for row in self.runtime.log() if row["status"] == "scheduled")
             try_later(self.runtime.graph, map(Change.from_row, waiting), change, change.at)
-        try:
-            self.runtime.change(change, out)
-        finally:
-            self._finish(out)
+        with self._whole():
+            try:
+                self.runtime.change(change, out)
+            except (StoreError, SnapshotError):
+                raise
+            except WindrowError:
+                self._finish(Emissions())  # the log has the refusal
+                raise
+            self._finish(out, position)
         return out
 
     def diff(self, documents: Any) -> list[dict[str, str]]:
@@ -146,8 +165,7 @@ class Space:
         such columns. ``sequence`` orders updates of equal time; without it, that is the order in which they come.
         ``position`` is committed with what the updates did: how far their source was read.
         """
-        out = Emissions()
-        try:
+        with self._whole():
             if isinstance(updates, Mapping):
                 updates = [updates]
             if isinstance(updates, list | tuple):
@@ -156,7 +174,6 @@ class Space:
                 out = self.runtime.process(events)
             else:
                 out = self._push_table(arrow.as_table(updates), stream, by)
-        finally:
             self._finish(out, position)
         return out
 
@@ -166,22 +183,24 @@ class Space:
 
     def advance(self, watermark: Any) -> Emissions:
         """No update before this time will come any more: emit the windows that this finishes."""
-        out = self.runtime.advance(instant(watermark, "watermark"))
-        self._finish(out)
+        with self._whole():
+            out = self.runtime.advance(instant(watermark, "watermark"))
+            self._finish(out)
         return out
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """If the store fails half-way, nothing of it has happened: what was not committed is forgotten."""
+        try:
+            yield
+        except (StoreError, SnapshotError):
+            self._runtime = None
+            raise
 
     def _events(self, rows: Iterable[Mapping[str, Any]], stream: str | None) -> list[Event]:
         rows = list(rows)
         first = self.runtime.number(len(rows))
-        events: list[Event] = []
-        for number, row in enumerate(rows):
-            values = dict(row)
-            name = values.pop("stream", stream)
-            if name is None or "ts" not in values:
-                raise PipelineError(f"an update needs 'ts' and 'stream': {str(row)[:200]}")
-            ts = instant(values.pop("ts"), "ts")
-            events.append((ts, int(values.pop("sequence", first + number)), name, values))
-        return events
+        return [_event(row, stream, number) for number, row in enumerate(rows, first)]
 
     def _push_table(self, table: pa.Table, stream: str | None, by: str | None) -> Emissions:
         if stream is None or table.num_rows < MANY:
@@ -339,6 +358,21 @@ def store_of(store: str | Pages | None, name: str) -> Pages | None:
     raise PipelineError(
         f"store: expected 'rocksdb:folder', 'redis://host' or a store of pages, not {store!r}"
     )
+
+
+def _event(row: Any, stream: str | None, number: int) -> Event:
+    """The event of a row: its time, its sequence or this number, its stream, and its channels."""
+    values = dict(row) if isinstance(row, Mapping) else {}
+    name = values.pop("stream", stream)
+    if not isinstance(name, str) or "ts" not in values:
+        raise PipelineError(f"an update is an object with 'ts' and 'stream', not {str(row)[:200]}")
+    ts, sequence = instant(values.pop("ts"), "ts"), values.pop("sequence", number)
+    try:
+        return ts, index(sequence), name, values
+    except TypeError:
+        raise PipelineError(
+            f"sequence of an update of {name!r} is a whole number, not {str(sequence)[:80]!r}"
+        ) from None
 
 
 def _at(at: Any) -> Id | None:

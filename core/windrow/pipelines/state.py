@@ -139,9 +139,11 @@ class StreamState:
         new = min(self.fresh, len(history))
         self.fresh = 0
         rows = [(*at, values) for at, values in islice(history, len(history) - new, None)]
-        while rows:
+        begin = 0
+        while begin < new:
             room = CHUNK - len(tail)
-            part, rows = rows[:room], rows[room:]
+            part = rows[begin : begin + room]
+            begin += len(part)
             self.count += len(part)
             if len(part) < room:
                 tail += map(encode, part)
@@ -155,9 +157,9 @@ class StreamState:
         )
         gone = [f"h/{name}/{number}" for number in range(self.first, kept)]
         self.first = max(self.first, kept)
-        if new and tail and self.last is not None and self.values is not None:
+        if new and tail and self.values is not None and history[-1][0] == self.last:
             text = tail[-1]
-        else:
+        else:  # its history may have ended since
             text = encode((*(self.last or (None, None, None)), self.values))
         figures = self.figures
         head = (

@@ -95,8 +95,9 @@ def outbox_from_page(page: bytes | None) -> list[tuple[tuple[str, ...], Update]]
 
 
 def _checked(row: Any) -> Waiting:
-    """An update of a page, if it has an id; one that comes from another space has two fields more."""
-    ts, sequence, origin = id_of(row[:4])
+    """An update of a page, if it has an id; one that comes from another space has two fields more, and may be a restart."""
+    *at, named = row[:4]
+    ts, sequence, origin = id_of((*at, {} if named is None and len(row) > 4 else named))
     if len(row) == 4:
         return ts, sequence, origin, row[3]
     update = Imported(*row)
