@@ -353,7 +353,7 @@ def test_what_a_store_interrupts_has_not_happened() -> None:
     assert calls > len(steps)
 
 
-def test_what_is_no_update_is_refused_and_moves_no_position() -> None:
+def test_what_is_no_update_or_no_stream_is_refused_and_moves_no_position() -> None:
     pages = MemoryPages()
     space = Space("s", pages)
     space.put(A, by="o")
@@ -363,6 +363,9 @@ def test_what_is_no_update_is_refused_and_moves_no_position() -> None:
         {"stream": "o/a", "ts": 1, "sequence": "x"},
         7,
     )
+    for documents in ('{"stream": [5]}', "stream = [1]", [None], 5, "name = 'o/a'"):
+        with pytest.raises(WindrowError):
+            space.diff(documents)
     for row in (*wrong, {"stream": "o/a", "ts": "yesterday"}, {"stream": "o/b", "ts": 1}):
         with pytest.raises(WindrowError):
             space.push([{"stream": "o/a", "ts": 1, "v": 1}, row], position="2")

@@ -32,7 +32,8 @@ def stream_documents(given: Any) -> list[dict[str, Any]]:
         given = given["stream"] if "stream" in given and "name" not in given else [given]
     if isinstance(given, Source | Composite):
         given = [given]
-    if not isinstance(given, list | tuple):
+    kinds = (Mapping, Source, Composite)
+    if not isinstance(given, list | tuple) or not all(isinstance(each, kinds) for each in given):
         raise PipelineError("streams are a list of documents; in TOML, write [[stream]] before each")
     return [each.to_dict() if isinstance(each, Source | Composite) else dict(each) for each in given]
 
