@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -317,3 +318,57 @@ def test_an_import_takes_what_fits_and_nobody_forges_it() -> None:
     ]
     with pytest.raises(PipelineError, match="a change is put, drop, grant or revoke"):
         Change("import", "o", "{}")  # type: ignore[arg-type]
+
+
+def random_steps(seed: int) -> list[Any]:
+    """Steps of two joined spaces: updates, watermarks, and changes at once or later, on either side of the edge."""
+    chance, ts = random.Random(seed), 0
+    steps: list[Any] = []
+    for number in range(25):
+        later = chance.choice([None, ts + 1, ts + 3, ts])
+        kind = chance.choice(["tumbling", "span", "session", "count"])
+        what = chance.choice(["push"] * 5 + ["advance"] * 3 + ["sum", "span", "meet", "right"])
+        if what == "push":
+            ts += chance.choice([0, 1, 1, 2])
+            steps.append(
+                lambda n, _, ts=ts, s=number: n.push({"stream": "o/t", "ts": ts, "sequence": s, "v": ts})
+            )
+        elif what == "advance":
+            steps.append(ts + chance.choice([-1, 0, 0, 1]))
+        elif what == "sum":
+            put = composite("o/sum", "total", ["o/t"], number, export="city")
+            steps.append(lambda n, _, put=put, at=later: n.put(put, by="o", at=at))
+        elif what == "span":
+            put = composite("o/span", kind, ["o/t"], export="city")
+            steps.append(lambda n, _, put=put, at=later: n.put(put, by="o", at=at))
+        elif what == "meet":
+            put = Composite("p/meet", {"a": "o/sum", "b": "o/span"}, {"v": f"a.v * {number} + b.v"})
+            steps.append(lambda _, c, put=put, at=later: c.put(put, by="p", at=at))
+        else:
+            step = chance.choice(["grant", "revoke"])
+            steps.append(lambda _, c, step=step: getattr(c, step)("o/sum", "read", "*", by="o"))
+    return [*steps, ts + 5, ts + 50]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_restarts_between_any_two_steps_change_nothing(seed: int) -> None:
+    found = []
+    for restarts in (False, True):
+        pages: dict[str, MemoryPages] = {}
+        north, city = district(pages)
+        put_district(north, city)
+        joined = Joined(north, city)
+        told: list[Any] = []
+        for step in random_steps(seed):
+            try:
+                told += joined.advance(step)["city"] if isinstance(step, int) else step(north, city) or ()
+            except PipelineError as error:  # a change that came too late
+                told.append(str(error))
+            told += [report[:3] for space in (north, city) for report in space.reports()]
+            if restarts:
+                north, city = district(pages)
+                joined = Joined(north, city)
+        found.append(
+            (told, [city.history(name) for name in ("p/meet", "p/count", "o/sum", "o/span")], north.figures())
+        )
+    assert found[0] == found[1] and len(found[0][0]) > 5
