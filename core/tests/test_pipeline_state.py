@@ -164,6 +164,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert windrow("history", "bob/c", "--where", "c > 0").count("\n") == 1
     assert windrow("history", "bob/c", "--box", "c", "c", "0", "0", "10", "10").count("\n") == 1
     assert "depend(s) on it" in windrow("drop", "ann/t", "--by", "ann", code=2)
+    assert windrow("drop", "bob/c", "--by", "bob", "--at", "9") == "drop bob/c, from 9 on\n"
     windrow("grant", "ann/t", "read", "*", "--by", "ann", "--revoke")
     assert "may not read 'ann/t'" in windrow("latest", "ann/t", "--by", "bob", code=2)
     assert "revoked    ann/t" in windrow("explain", "bob/c") and "×" in windrow("draw")

@@ -79,7 +79,7 @@ def put(files: tuple[str, ...], store: str, space: str, order: str, by: str, at:
     with opened(store, space, order, new=True) as found:
         for document in _documents(files):
             found.put(document, by=by, at=_time(at))
-            click.echo(f"put {document['name']}")
+            click.echo(f"put {document['name']}{_when(at)}")
 
 
 @pipeline.command()
@@ -102,7 +102,7 @@ def drop(stream: str, store: str, space: str, order: str, by: str, at: str | Non
     """Drop a STREAM."""
     with opened(store, space, order) as found:
         found.drop(stream, by=by, at=_time(at), cascade=cascade)
-        click.echo(f"drop {stream}")
+        click.echo(f"drop {stream}{_when(at)}")
 
 
 @pipeline.command()
@@ -117,7 +117,7 @@ def grant(stream: str, right: str, to: str, by: str, at: str | None, revoke: boo
     """Give somebody a RIGHT on a STREAM: TO is a name, or '*' for everybody."""
     with opened(**where) as found:
         (found.revoke if revoke else found.grant)(stream, right, to, by=by, at=_time(at))
-        click.echo(f"{'revoke' if revoke else 'grant'} {right} on {stream}: {to}")
+        click.echo(f"{'revoke' if revoke else 'grant'} {right} on {stream}: {to}{_when(at)}")
 
 
 @pipeline.command()
@@ -236,6 +236,11 @@ def _documents(files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
 
     for file in files:
         yield from stream_documents(Path(file).read_text(encoding="utf-8"))
+
+
+def _when(at: str | None) -> str:
+    """After a change that waits for its time."""
+    return "" if at is None else f", from {at} on"
 
 
 def _time(text: str | None) -> Any:
