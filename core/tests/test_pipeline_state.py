@@ -15,6 +15,7 @@ from pipeline_graphs import (
     A,
     city,
     diamond,
+    made,
     stream_of,
     updates,
 )
@@ -371,3 +372,24 @@ def test_what_is_no_update_or_no_stream_is_refused_and_moves_no_position() -> No
         with pytest.raises(WindrowError):
             space.push([{"stream": "o/a", "ts": 1, "v": 1}, row], position="2")
     assert Space("s", pages).runtime.source_position == "" and space.latest("o/a") is None
+
+
+def test_windows_that_were_replaced_after_a_restart_can_be_deleted() -> None:
+    """Nobody has read all of their pages, so nobody could delete them then."""
+    pages = MemoryPages()
+    window = Composite("o/few", {"a": "o/a"}, query=FEW)
+    space = Space("s", pages)
+    space.put(A, window, Composite("o/w", {"a": "o/a"}, query=COUNTS), by="o")
+    space.push(updates("o/a", *((n, n) for n in range(7))))
+    assert scrub_space(pages).unneeded == []
+    space = Space("s", pages)
+    doubled = Composite("o/few", {"a": "o/a"}, {"v": "a.v * 2"}, query=FEW)
+    space.put(doubled, by="o")
+    space.push(updates("o/a", (7, 7)))
+    left = scrub_space(pages).unneeded
+    assert left and all(name.startswith("w/0/o/few/") for name in left)
+    pages.commit({}, left)
+    space = Space("s", pages)
+    out = list(space.push(updates("o/a", (8, 8), (9, 9), (10, 10))))
+    assert made(out, "o/few") and made(out, "o/w") == [(10, (0, 10, 10))]
+    assert scrub_space(pages).unneeded == [] and scrub_space(pages).damaged == {}

@@ -44,6 +44,7 @@ def scrub_space(store: NamedPages) -> Scrub:
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     windows: dict[str, list[str]] = {}
+    generations: dict[str, Any] = {}
     header: dict[str, Any] | None = None
     for name, page in read_all(store, names):
         if page is None:
@@ -61,7 +62,8 @@ def scrub_space(store: NamedPages) -> Scrub:
             elif kind == "streams":
                 StreamState.load(name.removeprefix("s/"), page, store.get)
             else:
-                read_page(page, repr(name))
+                body = read_page(page, repr(name))
+                generations = body if name == "generations" and isinstance(body, dict) else generations
         except (SnapshotError, StoreError) as error:
             damaged[name] = str(error)
     if HEADER not in names:
@@ -75,8 +77,18 @@ def scrub_space(store: NamedPages) -> Scrub:
         f"{prefix}{name}": why for prefix, each in found.items() for name, why in each.damaged.items()
     }
     kinds = {kind: Kind(counts[kind], sizes[kind]) for kind in sorted(counts)}
-    unneeded = [f"{prefix}{name}" for prefix, each in found.items() for name in each.unneeded]
+    unneeded = [
+        f"{prefix}{name}"
+        for prefix, each in found.items()
+        for name in (each.unneeded if _is_current(prefix, generations) else windows[prefix])
+    ]
     return Scrub(header, sum(each.keys for each in found.values()), kinds, damaged, unneeded)
+
+
+def _is_current(prefix: str, generations: Mapping[str, Any]) -> bool:
+    """Whether windows are those of the definition that a stream has now. Others were left by one that was replaced."""
+    _, generation, name = prefix.rstrip("/").split("/", 2)
+    return generation == str(generations.get(name, 0))
 
 
 def _header(page: bytes) -> dict[str, Any]:
