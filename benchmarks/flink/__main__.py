@@ -14,10 +14,13 @@ from statistics import median
 from benchmarks.flink import contenders as run
 from benchmarks.flink import plots
 from benchmarks.flink.break_even import Cell, cells, warm_up, write
+from benchmarks.flink.cores import adopt_orphans, cpu_seconds
 from benchmarks.flink.data import Rows
 from benchmarks.spark.plots import draw  # needs no Spark
 
 RATIOS = (1, 10, 100, 1000)
+ROUNDS = 2
+"""Of the jobs for slots. The start of workers may differ by seconds from job to job, so the fastest counts."""
 OUT = Path(__file__).parent.parent / "results" / "flink"
 
 
@@ -29,6 +32,8 @@ class Results:
     rows: dict[str, int] = field(default_factory=dict)
     cells: list[Cell] = field(default_factory=list)
     """Of the break-even."""
+    cores: dict[str, float] = field(default_factory=dict)
+    """How many cores were busy, where that was measured."""
     begun: float = field(default_factory=time.monotonic)
 
     def note(self, name: str, rows: int, seconds: float) -> None:
@@ -89,8 +94,11 @@ def write_rates(results: Results, folder: Path, part: str) -> None:
     targets = reached(results)
     with open(folder / f"{part or 'flink'}.csv", "w", newline="") as out:
         writer = csv.writer(out)
-        writer.writerow(["contender", "rows", "rows per second"])
-        writer.writerows((name, results.rows[name], round(results.rate(name))) for name in results.rates)
+        writer.writerow(["contender", "rows", "rows per second", "cores busy"])
+        writer.writerows(
+            (name, results.rows[name], round(results.rate(name)), f"{results.cores.get(name, ''):.3}")
+            for name in results.rates
+        )
     with open(folder / f"{part}{part and '-'}targets.csv", "w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(["target", "measured", "wanted", "reached"])
@@ -156,22 +164,34 @@ def reduce(folder: Path, scale: float, results: Results) -> None:
 
 def slots(folder: Path, scale: float, results: Results) -> None:
     """one slot and two, once they run: ``windowed``, and FPBA (max over the last 1024 rows at every row, 84 keys)"""
+    adopt_orphans()
     asked = run.query(10, 1)
     ways: dict[str, tuple[Callable[[Rows, int], float], Callable[[int], Rows], int]] = {
         "windowed": (
             lambda data, slots: run.gathered(data, asked, slots),
             lambda count: Rows(count, 16, 10_000),
-            4_000_000,
+            48_000_000,
         ),
-        "FPBA": (run.fpba, lambda count: Rows(count, 84, 100_000), 1_000_000),
+        "FPBA": (run.fpba, lambda count: Rows(count, 84, 100_000), 12_000_000),
     }
     for name, (job, data, count) in ways.items():
         further = int(count * scale)
-        few = further // 5
+        few = further // 20
         job(data(few // 10), 1)  # compiles
         for parallelism in (1, 2):
-            start, whole = (job(data(rows), parallelism) for rows in (few, few + further))
-            results.note(f"{name}, parallelism {parallelism}", further, whole - start)
+            short, long = (
+                min(_measured(job, data(rows), parallelism) for _ in range(ROUNDS))
+                for rows in (few, few + further)
+            )
+            seconds, used = (b - a for a, b in zip(short, long, strict=True))
+            results.note(f"{name}, parallelism {parallelism}", further, seconds)
+            results.cores[f"{name}, parallelism {parallelism}"] = used / seconds
+
+
+def _measured(job: Callable[[Rows, int], float], data: Rows, parallelism: int) -> tuple[float, float]:
+    """How many seconds a job takes, and how much CPU time."""
+    before = cpu_seconds()
+    return job(data, parallelism), cpu_seconds() - before
 
 
 def fig8(folder: Path, scale: float, results: Results) -> None:
