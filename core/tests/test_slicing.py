@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import windrow as wr
 from windrow.errors import QueryError
-from windrow.query.slicing import cuts, exact, obstacle, panes, push_down_option, slice_start
+from windrow.query.slicing import cuts, obstacle, panes, push_down_option, slice_start, sql_forms
 
 SCHEMA = pa.schema({"ts": pa.int64(), "load": pa.float64()})
 WINDOWS = st.builds(wr.TimeWindow, st.integers(1, 30), st.integers(1, 30), st.integers(-40, 40))
@@ -58,8 +58,15 @@ def test_one_rule_decides_about_push_down(asked: wr.Query, spark: str, flink: st
 
 
 def test_floating_point_sums_are_rounded_by_an_engine() -> None:
-    assert exact(query(wr.TimeWindow("1h"), wr.Max("load")).bind(SCHEMA))
-    assert not exact(query(wr.TimeWindow("1h"), wr.Sum("load")).bind(SCHEMA))
+    """Unless it has another way to add them. There is none for variances."""
+
+    def forms(aggregate: wr.Aggregate, **options: bool) -> list[bool] | None:
+        found = sql_forms(query(wr.TimeWindow("1h"), aggregate).bind(SCHEMA), **options)
+        return found and [bool(form.exact and form.group) for form in found.values()]
+
+    assert forms(wr.Max("load")) == forms(wr.Sum("load"), rounded=True) == [False]
+    assert forms(wr.Sum("load")) == forms(wr.Mean("load")) == [True]
+    assert forms(wr.Std("load")) is forms(wr.Sum("load", invertible=True)) is None
 
 
 def test_push_down_has_one_meaning_under_both_spellings() -> None:

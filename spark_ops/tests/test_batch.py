@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 import windrow as wr
 from windrow.errors import AggregateError, ColumnError, QueryError, TimeColumnError
-from windrow.query.slicing import sql_forms
+from windrow.query.slicing import PushDown, sql_forms
 from windrow_spark import explain, plans, progress, register, slices, windowed
 from windrow_spark.key_ranges import cut_of
 from windrow_spark.ranges import has_hot_key
@@ -69,7 +69,6 @@ MANY = [wr.TimeWindow("10s", "1s"), wr.TimeWindow("7s", "3s", "500ms"), wr.TimeW
     ("query", "options"),
     [
         (wr.Query("plug", window=MANY[0], aggregates=EXACT), {}),  # Spark alone: there are few rows
-        (wr.Query("plug", window=MANY[0], aggregates=EXACT), {"push_down": True}),  # slices
         (wr.Query("plug", window=MANY[1], aggregates=EXACT | ROUNDED), {"push_down": True}),
         (wr.Query("plug", window=wr.TimeWindow("3s", offset="500ms"), aggregates=EXACT | {"low": wr.Min("load")}), {}),  # total sums
         (wr.Query("plug", "id", window=wr.TimeWindow(7), aggregates=ALONE), {}),  # Spark alone
@@ -104,6 +103,7 @@ def test_every_plan_gives_the_answer_of_the_process(
 
 WHOLE = {
     "peak": wr.Max("load"), "low": wr.Min("load"), "n": wr.Count(), "loads": wr.Count("load"), "total": wr.Sum("n"), "latest": wr.Max("ts"),
+    "mean": wr.Mean("load"), "sum": wr.Sum("load"),  # these loads are added without rounding
 }  # fmt: skip
 
 
@@ -115,12 +115,13 @@ def test_ways_of_spark_alone_have_the_bits_of_the_process(rows: DataFrame, windo
     data = rows.orderBy("ts", "id").toArrow()
     expected = wr.aggregate(data, query)
     fitted = fit(query, rows)
-    forms = sql_forms(fitted.bound)
-    assert plans.look(rows, fitted).complete
+    forms = sql_forms(fitted.bound, rounded=True)
+    assert plans.look(rows, fitted).complete and forms is not None
     ways = {
         "copies": by_spark(rows, fitted, forms, two_steps=False),
         "two steps": by_spark(rows, fitted, forms, two_steps=True),
         "slices": slices.by_slices(rows, fitted, forms),
+        "slices without rounding": slices.by_slices(rows, fitted, sql_forms(fitted.bound)),
     }
     for name, found in ways.items():
         got = answer(found, query, data)
@@ -129,14 +130,27 @@ def test_ways_of_spark_alone_have_the_bits_of_the_process(rows: DataFrame, windo
             assert [repr(x) for x in ours] == [repr(x) for x in theirs], (name, column)
 
 
+def test_slices_of_every_sql_form(rows: DataFrame) -> None:
+    query = wr.Query("plug", window=MANY[1], aggregates=EXACT | ROUNDED)
+    data = rows.orderBy("ts", "id").toArrow()
+    got = answer(slices.by_slices(rows, fit(query, rows)), query, data)
+    assert_same(got, wr.aggregate(data, query))
+
+
 def test_a_plan_is_chosen_by_what_it_copies(spark: SparkSession) -> None:
     """Dense rows: Spark alone while it copies little, then slices. Sparse rows, and sums that Spark would round: all to Python."""
 
-    def chosen(rows: int, a_second: int, window: wr.TimeWindow, **aggregates: wr.Aggregate) -> str:
+    def chosen(
+        rows: int,
+        a_second: int,
+        window: wr.TimeWindow,
+        push_down: PushDown = "auto",
+        **aggregates: wr.Aggregate,
+    ) -> str:
         frame = spark.sql(
             f"select timestamp_micros(id * {1_000_000 // a_second}) ts, 0.1D * id as load from range({rows})"
         )
-        return explain(frame, wr.Query(window=window, aggregates=aggregates)).name
+        return explain(frame, wr.Query(window=window, aggregates=aggregates), push_down=push_down).name
 
     peak, hour = {"peak": wr.Max("load")}, wr.TimeWindow("1h", "1s")
     assert chosen(1_000, 1, wr.TimeWindow("1m"), **peak) == "groups"
@@ -146,7 +160,25 @@ def test_a_plan_is_chosen_by_what_it_copies(spark: SparkSession) -> None:
     assert chosen(100_000_000, 1000, hour, **peak) == "slices"
     assert chosen(1_000_000, 1, hour, **peak) == "rows"
     assert chosen(1_000, 1, hour, spread=wr.Std("load")) == "rows"
-    assert chosen(1_000, 1, hour, mean=wr.Mean("load")) == "rows"
+    mean, minute = {"mean": wr.Mean("load")}, wr.TimeWindow("1m")
+    assert chosen(1_000, 1, minute, **mean) == "slices"
+    assert chosen(1_000, 1, hour, **mean) == chosen(10_000, 3, hour, **mean) == "rows"
+    assert chosen(1_000, 1, minute, True, **mean) == "groups"
+    assert chosen(100_000_000, 1000, hour, True, **mean) == "slices"
+
+
+def test_a_hot_key_is_looked_for_if_one_task_leaves_a_core_idle(spark: SparkSession) -> None:
+    """One task sorts and computes at once, so with two cores only functions of whole windows are worth a second one."""
+
+    def tasks(aggregate: wr.Aggregate, **options: Any) -> bool:
+        frame = spark.range(400_000).selectExpr("id", HOT)
+        query = wr.Query("k", "id", window=wr.CountWindow(10), aggregates={"it": aggregate})
+        return (
+            "__windrow_range" in windowed(frame, query, **options)._jdf.queryExecution().analyzed().toString()
+        )
+
+    assert not tasks(wr.Max("id")) and tasks(wr.Max("id"), parallel=2)
+    assert tasks(wr.Apply(max, ["id"], returns="i8"))
 
 
 def assert_same(got: pa.Table, expected: pa.Table) -> None:

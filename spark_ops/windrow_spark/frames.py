@@ -10,12 +10,18 @@ from windrow import Idle, Query
 from windrow.durations import Duration
 from windrow.errors import QueryError
 from windrow.query.key_ranges import cuttable
-from windrow.query.slicing import PushDown, exact, obstacle, push_down_option, time_windows
+from windrow.query.slicing import (
+    PushDown,
+    obstacle,
+    push_down_option,
+    sql_forms,
+    time_windows,
+)
 from windrow.query.worker_models import extents_of
 from windrow_spark import batch, key_ranges, ranges, slices
 from windrow_spark.checkpoints import check_checkpoint
-from windrow_spark.cluster import check_state_store
-from windrow_spark.plans import BatchPlan, asked_for, plan_of
+from windrow_spark.cluster import check_state_store, cores
+from windrow_spark.plans import BatchPlan, plan_of
 from windrow_spark.schemas import FittedQuery, check_order, fit
 from windrow_spark.spark_alone import by_spark
 from windrow_spark.starts import check_at_start
@@ -43,14 +49,14 @@ def windowed(
         Let Spark compute slices in the JVM, so that only their partials go to Python, or whole windows, so that nothing
         does. ``"auto"`` does so in a batch, for time windows, if every aggregate has an SQL form that is as exact as ours,
         and if that is likely to be faster. A small job looks at the first rows, and :func:`explain` tells what was chosen.
-        ``True`` does not look, and also accepts Spark's rounding of floating-point sums. A stream pushes down only with
-        ``True``: Spark then drops late rows by its own rule, when their slice is finished.
+        ``True`` also accepts Spark's rounding of floating-point sums. A stream pushes down only with ``True``: Spark then
+        drops late rows by its own rule, when their slice is finished.
     pushdown
         Another spelling of ``push_down``.
     parallel
         Batch, not for delta and policy windows: cut keys into ranges that different tasks compute. A number is how many
-        ranges. ``"auto"`` does so if the query has no key, or if rows go to Python and one key has more of them than a
-        core's share.
+        ranges. ``"auto"`` does so if rows go to Python and there is no key, or one key has more of them than a core's share;
+        on fewer than four cores only for functions of whole windows, because a task keeps two cores busy otherwise.
     buckets
         Streaming: into how many groups keys are hashed. A checkpoint is bound to this number.
     workers
@@ -120,11 +126,13 @@ def _plan(
     reason = _obstacle(frame, fitted, asked)
     if reason:
         return BatchPlan("rows", reason, {})
-    if asked is True:
-        return asked_for(fitted)
-    if parallel not in ("auto", False):
+    forms = sql_forms(fitted.bound, rounded=asked is True)
+    if forms is None:
+        why = "Spark's SQL rounds an aggregate more than windrow does; push_down=True accepts that"
+        return BatchPlan("rows", why, {})
+    if asked is not True and parallel not in ("auto", False):
         return BatchPlan("rows", "parallel= cuts keys, and for that rows go to Python", {})
-    return plan_of(frame, fitted)
+    return plan_of(frame, fitted, forms)
 
 
 def _check_workers(fitted: FittedQuery, workers: int | None, *, streaming: bool) -> None:
@@ -153,15 +161,23 @@ def _obstacle(frame: Any, fitted: FittedQuery, asked: PushDown, *, stream: bool 
         )
     if asked is True and reason:
         raise QueryError(f"push_down=True: {reason}; leave push_down out, and rows go to Python")
-    if not reason and asked is not True and not exact(fitted.bound):
-        reason = "Spark's SQL rounds an aggregate more than windrow does; push_down=True accepts that"
     return reason
+
+
+def _cores_a_task(fitted: FittedQuery) -> int:
+    """How many cores one task keeps busy: Spark sorts its rows while Python computes, unless Python takes much longer."""
+    bound = fitted.bound
+    slow = any(
+        monoid.fields is None or bound.whole(name, compiled=False) is not None
+        for name, monoid in bound.monoids.items()
+    )
+    return 1 if slow else 2
 
 
 def _in_ranges(frame: Any, fitted: FittedQuery, parallel: bool | int | Literal["auto"]) -> Any:
     """The windows, with keys cut into ranges; None if none is to be cut."""
     query, number = fitted.query, parallel if type(parallel) is int else None
-    if parallel is False:
+    if parallel is False or (parallel == "auto" and cores(frame.sparkSession) < 2 * _cores_a_task(fitted)):
         return None
     if time_windows(query):
         if parallel == "auto" and query.by and not ranges.has_hot_key(frame, query):

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pyspark.sql import functions as F
 
 from windrow.aggregates import SliceSql
-from windrow.query.slicing import copies_in_sql, sql_forms
+from windrow.query.slicing import copies_in_sql
 from windrow_spark.batch import column
 from windrow_spark.cluster import connected, cores
 from windrow_spark.schemas import FittedQuery
@@ -25,6 +25,8 @@ from windrow_spark.spark_alone import TIME_TYPES
 SAMPLE = 1 << 11
 FEW_OF_ROWS, FEW_OF_SLICES = 4, 8
 """So many copies of a row, or of a slice, cost Spark less than Python takes for it, however many rows there are."""
+FEW_OF_GROUPS = 4
+"""With fewer rows a slice, those of a slice that are grouped further are about as many groups as rows."""
 COPIES_A_CORE = 500_000
 """So many copies take a core as long as the fixed cost of Python."""
 BYTES_A_ROW = 8
@@ -58,12 +60,11 @@ class Look:
         return self.rows_a_slice is not None and self.rows_a_slice < 1.5
 
 
-def plan_of(frame: Any, fitted: FittedQuery) -> BatchPlan:
-    """The plan of a query that can be pushed down without more rounding than windrow's."""
+def plan_of(frame: Any, fitted: FittedQuery, forms: Mapping[str, SliceSql]) -> BatchPlan:
+    """The plan of a query that can be pushed down with this SQL of its aggregates."""
     bound = fitted.bound
     time = bound.schema.field(bound.query.time).type
-    copies = copies_in_sql(bound) if time in TIME_TYPES else None
-    forms = sql_forms(bound)
+    copies = copies_in_sql(bound, forms) if time in TIME_TYPES else None
     if copies is not None and copies <= 2:
         return _alone(copies, forms, sparse=True, why="few windows share a row")
     seen = look(frame, fitted)
@@ -71,25 +72,19 @@ def plan_of(frame: Any, fitted: FittedQuery) -> BatchPlan:
     tasks = 1 if rows is None else cores(frame.sparkSession)
     if copies is not None and _cheap(copies, seen, rows, tasks):
         return _alone(copies, forms, sparse=seen.sparse, why="there is little to copy")
-    if seen.sparse:
-        return BatchPlan("rows", "most slices hold a single row", {})
+    if seen.sparse or ((seen.rows_a_slice or FEW_OF_GROUPS) < FEW_OF_GROUPS and _grouped(forms)):
+        return BatchPlan("rows", "few rows share a slice", {})
     return BatchPlan("slices", "several rows share a slice", forms)
-
-
-def asked_for(fitted: FittedQuery) -> BatchPlan:
-    """The plan with ``push_down=True``: no row is looked at, and Spark may round floating-point sums."""
-    bound = fitted.bound
-    forms = sql_forms(bound)
-    tumbling = copies_in_sql(bound) == 1 and bound.schema.field(bound.query.time).type in TIME_TYPES
-    if tumbling and all(form.windows is not None for form in forms.values()):
-        return BatchPlan("groups", "windows do not overlap", forms)
-    return BatchPlan("slices", "push_down=True", forms)
 
 
 def _alone(copies: int, forms: Mapping[str, SliceSql], *, sparse: bool, why: str) -> BatchPlan:
     if copies == 1:
         return BatchPlan("groups", "windows do not overlap", forms)
     return BatchPlan("copies" if sparse else "two steps", why, forms)
+
+
+def _grouped(forms: Mapping[str, SliceSql]) -> bool:
+    return any(form.group is not None for form in forms.values())
 
 
 def _cheap(copies: int, seen: Look, rows: int | None, tasks: int) -> bool:

@@ -28,12 +28,41 @@ def by_slices(frame: Any, fitted: FittedQuery, forms: Mapping[str, SliceSql] | N
     by = [column(name) for name in fitted.query.by]
     time = fitted.query.time
     start = slice_start(fitted.bound, event_time(fitted))
-    slices = frame.groupBy(*by, start.alias(time)).agg(*partials(fitted.bound, forms))
+    rows, groups = _with_columns(frame, fitted.bound, forms)
+    slices = rows.groupBy(*by, start.alias(time), *groups).agg(*partials(fitted.bound, forms))
+    slices = slices.drop(*groups) if groups else slices
     sent = partials_schema(fitted, slices)
     through = with_code(
         frame, fitted.query, fitted.schema, task(fitted.query, fitted.schema, sent), partials=sent
     )
     return sorted_through(slices, fitted.query.by, time, through, fitted.output)
+
+
+def _with_columns(
+    frame: Any, bound: BoundQuery, forms: Mapping[str, SliceSql] | None
+) -> tuple[Any, list[str]]:
+    """The rows with the columns that the SQL of some aggregates names, and those of them by which rows are grouped."""
+    added: dict[str, Any] = {}
+    groups: dict[str, None] = {}
+    for name, sql in (forms or {}).items():
+        inputs, places = bound.sql_inputs(name, "spark") or (), _places(bound, name, sql)
+        for each, text in sql.columns.items():
+            added[places[each]] = F.expr(text.format(*inputs, **places)).alias(places[each])
+        if sql.group is not None:
+            groups[places[sql.group]] = None
+    # In one select, though later columns are over earlier ones: every call of Spark's planner takes milliseconds.
+    return frame.select("*", *added.values()) if added else frame, list(groups)
+
+
+def _places(bound: BoundQuery, name: str, sql: SliceSql) -> dict[str, str]:
+    """The names of an aggregate's columns. Aggregates of the same kind and input share them."""
+    first = next(
+        other
+        for other, monoid in bound.monoids.items()
+        if bound.sql_inputs(other, "spark") == bound.sql_inputs(name, "spark")
+    )
+    number = list(bound.monoids).index(first)
+    return {each: f"__windrow_{number}_{each}" for each in sql.columns}
 
 
 def partials(bound: BoundQuery, forms: Mapping[str, SliceSql] | None = None) -> list[Any]:
@@ -47,7 +76,8 @@ def partials(bound: BoundQuery, forms: Mapping[str, SliceSql] | None = None) -> 
         inputs = bound.sql_inputs(name, "spark")
         assert inputs is not None, "obstacle() has looked"
         for field in monoid.fields:
-            found.append(F.expr(expressions[field.name].format(*inputs)).alias(f"{name}.{field.name}"))
+            text = expressions[field.name].format(*inputs, **_places(bound, name, sql))
+            found.append(F.expr(text).alias(f"{name}.{field.name}"))
     return found
 
 

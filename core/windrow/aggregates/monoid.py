@@ -8,7 +8,7 @@ algorithms compute with.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -72,7 +72,11 @@ class SliceSql:
 
     ``NULL`` stands for the field's identity. ``flink`` is given where Flink's SQL differs from Spark's,
     ``engines`` names those whose arithmetic keeps our null and NaN rules, and ``exact`` is false if the
-    engine rounds more than we do. ``windows`` is given if Spark can also merge slices and lower the result.
+    engine rounds more than we do; ``unrounded`` is then a longer way that does not. ``windows`` is given if Spark can also merge
+    slices and lower the result.
+
+    Expressions may also name ``columns`` of each row, which are over the input columns and earlier ones. Rows of a slice are then
+    grouped by the column ``group`` too.
     """
 
     fields: Mapping[str, str]
@@ -80,6 +84,9 @@ class SliceSql:
     engines: tuple[str, ...] = ("spark", "flink")
     exact: bool = True
     windows: WindowSql | None = None
+    unrounded: SliceSql | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    group: str | None = None
 
     def on(self, engine: str) -> Mapping[str, str] | None:
         """The expressions for ``"spark"`` or ``"flink"``; ``None`` if that engine cannot compute the partial.

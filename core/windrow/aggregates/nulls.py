@@ -123,7 +123,10 @@ _MARKED: dict[str, Callable[..., Any]] = {
 def _counted_sql(sql: SliceSql, selective: bool) -> SliceSql:
     n = {"n": "case when count({0}) > 0 then 1 else 0 end" if selective else "count({0})"}
     return dataclasses.replace(
-        sql, fields={**sql.fields, **n}, flink=None if sql.flink is None else {**sql.flink, **n}
+        sql,
+        fields={**sql.fields, **n},
+        flink=None if sql.flink is None else {**sql.flink, **n},
+        unrounded=sql.unrounded and _counted_sql(sql.unrounded, selective),
     )
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from windrow.aggregates.algebra import Aggregate, Field, Monoid, SliceSql, dtype_of, link
 from windrow.aggregates.decimals import decimal_mean, decimal_sum
+from windrow.aggregates.exact_sums import UNROUNDED
 from windrow.aggregates.halves import (
     flink_halves,
     halves_combine,
@@ -29,6 +30,7 @@ from windrow.aggregates.halves import (
     total_int64,
     total_uint64,
 )
+from windrow.aggregates.monoid import WindowSql
 from windrow.aggregates.nulls import counted
 
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int64)
@@ -95,7 +97,8 @@ class Mean(Aggregate):
             return _mean(self, type_, _halves, ratio)
         if self.invertible:
             return _mean(self, type_, _careful, link(_divided, {"total": _careful_total}))
-        return _mean(self, type_, _compensated, link(_divided, {"total": _compensated_total}))
+        shape = replace(_compensated, sql=replace(_compensated.sql, windows=_SPARK_MEAN))
+        return _mean(self, type_, shape, link(_divided, {"total": _compensated_total}))
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,11 @@ class _Shape:
 
 _SPARK = spark_halves("cast({0} as bigint)")
 _FLINK = flink_halves("cast({0} as bigint)")
+_SPARK_MEAN = WindowSql(
+    {"sum": "sum(cast({0} as double))", "n": "count({0})"},
+    {"sum": "sum({0})", "n": "sum({0})"},
+    "{sum} / nullif({n}, 0)",
+)
 _halves = _Shape(
     fields=(Field("hi", INT), Field("lo", INT)),
     lift=halves_lift,
@@ -235,7 +243,12 @@ _compensated = _Shape(
     lift=compensated,
     combine=compensated_combine,
     invert=None,
-    sql=SliceSql({"sum": "sum(cast({0} as double))", "error": "cast(0 as double)"}, exact=False),
+    sql=SliceSql(
+        {"sum": "sum(cast({0} as double))", "error": "cast(0 as double)"},
+        exact=False,
+        windows=WindowSql.of_one("sum(cast({0} as double))", "sum({0})"),
+        unrounded=UNROUNDED,
+    ),
     tolerance=ROUNDING,
 )
 _careful = _Shape(

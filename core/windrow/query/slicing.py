@@ -35,7 +35,6 @@ __all__ = [
     "columns_sent",
     "copies_in_sql",
     "cuts",
-    "exact",
     "obstacle",
     "panes",
     "push_down_option",
@@ -146,36 +145,39 @@ def why_not_pushed_down(query: Query, monoids: Mapping[str, Monoid], engine: str
     return ""
 
 
-def exact(bound: BoundQuery) -> bool:
-    """Whether an engine's SQL rounds no more than windrow does, for every aggregate of the query."""
-    return all(monoid.sql is not None and monoid.sql.exact for monoid in bound.monoids.values())
+def sql_forms(bound: BoundQuery, *, rounded: bool = False) -> dict[str, SliceSql] | None:
+    """The SQL of each aggregate, by output name; none if one rounds more than windrow does, unless that is accepted.
+
+    Called for queries that can be pushed down.
+    """
+    plain = {name: monoid.sql for name, monoid in bound.monoids.items() if monoid.sql is not None}
+    if rounded:
+        return plain
+    found = {name: sql if sql.exact else sql.unrounded for name, sql in plain.items()}
+    whole = {name: sql for name, sql in found.items() if sql is not None}
+    return whole if len(whole) == len(plain) else None
 
 
-def sql_forms(bound: BoundQuery) -> dict[str, SliceSql]:
-    """The SQL of each aggregate, by output name. Called for queries that can be pushed down."""
-    return {name: monoid.sql for name, monoid in bound.monoids.items() if monoid.sql is not None}
-
-
-def copies_in_sql(bound: BoundQuery) -> int | None:
+def copies_in_sql(bound: BoundQuery, forms: Mapping[str, SliceSql]) -> int | None:
     """In how many windows a row is, if SQL alone can compute the windows of a query; otherwise none.
 
-    It can if each slice belongs to the same number of windows. Called for queries that can be pushed down.
+    It can if each slice belongs to the same number of windows.
 
     >>> import pyarrow as pa
     >>> import windrow as wr
     >>> schema = pa.schema({"ts": pa.int64(), "load": pa.float64()})
-    >>> def query(window, aggregate): return wr.Query(window=window, aggregates={"x": aggregate}).bind(schema)
-    >>> copies_in_sql(query(wr.TimeWindow("1m"), wr.Max("load")))
-    1
-    >>> copies_in_sql(query(wr.TimeWindow("1m", "10s"), wr.Max("load")))
-    6
-    >>> copies_in_sql(query(wr.TimeWindow("1m"), wr.Std("load")))
+    >>> def copies(window, aggregate, rounded=False):
+    ...     bound = wr.Query(window=window, aggregates={"x": aggregate}).bind(schema)
+    ...     return copies_in_sql(bound, sql_forms(bound, rounded=rounded))
+    >>> copies(wr.TimeWindow("1m"), wr.Max("load")), copies(wr.TimeWindow("1m", "10s"), wr.Max("load"))
+    (1, 6)
+    >>> copies(wr.TimeWindow("1m"), wr.Mean("load")), copies(wr.TimeWindow("1m"), wr.Mean("load"), rounded=True)
+    (None, 1)
     """
     query, windows = bound.query, time_windows(bound.query)
     if len(windows) != 1 or query.labelled or query.early is not None or windows[0].range % windows[0].slide:
         return None
-    forms = [monoid.sql for monoid in bound.monoids.values()]
-    whole = all(form is not None and form.windows is not None for form in forms)
+    whole = all(form.windows is not None for form in forms.values())
     return windows[0].range // windows[0].slide if whole else None
 
 
