@@ -7,6 +7,7 @@ fewer rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,12 +32,12 @@ def _ratios(spark: SparkSession, rows: int) -> list[Case]:
     dense, sparse = (way.loads(spark, rows, KEYS, gap) for gap in (DENSE, SPARSE))
     few, few_sparse = (way.loads(spark, rows // 400, KEYS, gap) for gap in (DENSE, SPARSE))
     some = way.loads(spark, rows // 10, KEYS, DENSE)
-    some_sparse = way.loads(spark, rows // 20, KEYS, SPARSE)
+    some_sparse, more_sparse = (way.loads(spark, rows // part, KEYS, SPARSE) for part in (20, 5))
     wins, five, twenty = {way.NATIVE: 1.0}, {way.TWO_STEP: 5.0}, {way.TWO_STEP: 20.0}
     return [
-        _sliding("range/slide 1000, dense", dense, rows, 1000, five, without=way.NATIVE),
+        _with_floor(_sliding("range/slide 1000, dense", dense, rows, 1000, five, without=way.NATIVE), dense),
         _sliding("range/slide 1000, dense", few, rows // 400, 1000),
-        _sliding("range/slide 1000, sparse", some_sparse, rows // 20, 1000, twenty, without=way.NATIVE),
+        _sliding("range/slide 1000, sparse", more_sparse, rows // 5, 1000, twenty, without=way.NATIVE),
         _sliding("range/slide 1000, sparse", few_sparse, rows // 400, 1000),
         _sliding("range/slide 100, dense", some, rows // 10, 100),
         _sliding("range/slide 100, sparse", some_sparse, rows // 20, 100),
@@ -62,6 +63,11 @@ def _sliding(
     }
     taken = {each: partial(job, frame, ratio, "max, count") for each, job in ways.items() if each != without}
     return Case(name, rows, taken, required or {})
+
+
+def _with_floor(case: Case, frame: DataFrame) -> Case:
+    floor = {way.FLOOR_OF_SLICES: partial(way.floor_of_slices, frame)}
+    return replace(case, contenders={**case.contenders, **floor})
 
 
 def _each_row(spark: SparkSession, rows: int) -> list[Case]:
