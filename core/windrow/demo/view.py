@@ -82,7 +82,8 @@ class View:
         windows, rows = sum(each.windows for each in mine), sum(each.rows for each in mine)
         self.progress.update(task, advance=beat.rows, windows=windows, rows=rows)
         note = f", {beat.note}" if beat.note else ""
-        self._line(f"{beat.query}: {rows:,} rows, {windows:,} windows{note}")
+        final = f"{windows:,} windows" if windows else "no window final yet"
+        self._line(f"{beat.query}: {rows:,} rows, {final}{note}")
 
     def _line(self, text: str) -> None:
         if not self.console.is_terminal:
