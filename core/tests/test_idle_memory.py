@@ -11,6 +11,7 @@ from silent_keys import SECOND, query, rows, run
 
 import windrow as wr
 from windrow.operator import row_store, shrinking
+from windrow.operator.slices import SliceTable
 
 
 @pytest.mark.parametrize("name", ["time", "update in order", "two windows", "whole"])
@@ -23,6 +24,27 @@ def test_arrays_shrink_and_nothing_tells(name: str, monkeypatch: pytest.MonkeyPa
     assert list(run(operator, data, 20)) == expected
     rooms = operator.idle.hot_bytes, wr.Operator(asked, data.schema, compiled=False).idle.hot_bytes
     assert rooms[0] < 2 * rooms[1]
+
+
+def test_arrays_wait_until_keys_that_leave_together_have_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five keys in six leave within five seconds. What stays moves once, to the room that it needs."""
+    rooms, shrink = [], shrinking.shrink
+
+    def told(table: SliceTable, updates: int) -> bool:
+        moved = shrink(table, updates)
+        rooms.extend([table.slot_room] if moved else [])
+        return moved
+
+    monkeypatch.setattr(shrinking, "shrink", told)
+    asked = wr.Query(by="key", time="ts", window=wr.TimeWindow("100s", "1s"), aggregates={"n": wr.Count()})
+    operator, keys = wr.Operator(asked, idle=wr.Idle("5s", cohort=64)), np.arange(6000)
+    for second in range(30):
+        some = keys[(keys % 6 == 5) | (second < 12 + keys % 6)]
+        operator.process(pa.table({"key": some, "ts": np.full(len(some), second * SECOND)}))
+        operator.advance(second * SECOND)
+    assert operator.idle.freezes == 5000
+    assert len(rooms) == 1
+    assert rooms[0] < 30_000  # a slice for each second of a thousand keys
 
 
 def test_collected_values_take_memory_in_proportion_to_their_number() -> None:

@@ -105,7 +105,7 @@ class ColdKeys:
             return
         self._grow(table.key_room)
         self.silences.hear(keys, times)
-        self.spare.updated(len(keys))
+        self.spare.updated(len(keys) if self.has_frozen else 0)
         cold = keys[self.of[keys] != NONE]
         if len(cold):
             self.thaw(table, cold)
@@ -148,8 +148,6 @@ class ColdKeys:
         if self.silences.after is None or watermark >= FOREVER:
             return
         self._grow(table.key_room)
-        if self.has_frozen:
-            self.spare.after_growth(table)
         idle = self.silences.idle_keys(table, self.of, watermark, lambda: self._size(table))
         if table.paging is not None and len(idle):
             idle = idle[~folded(table, idle)]
@@ -157,8 +155,9 @@ class ColdKeys:
         if len(idle):
             self.freezes += self.freeze(table, idle)
             self._gather(table)
-            self.spare.after_freezing(table)
             self._look_ahead(table, None if self._leaving else idle)
+        if self.has_frozen:
+            self.spare.after_sweep(table)
 
     # Freeze and thaw.
 

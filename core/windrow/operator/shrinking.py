@@ -19,12 +19,12 @@ LEAST = 1 << 12
 """Fewer slots are not worth shrinking."""
 KEYS = 8
 """Nor are fewer slots than one for so many keys: every key is looked at."""
-
-
 MUCH = 1 << 16
 """Room for fewer slices is left to the allocators."""
 PART = 4
 """Memory is given back when the slices that were frozen are one in so many."""
+BURST, PATIENCE = 16, 16
+"""If one in so many slices leaves at a watermark, more may at the next. Arrays wait for that, so many watermarks at most."""
 
 
 class SpareRoom:
@@ -33,7 +33,10 @@ class SpareRoom:
 
     def __init__(self) -> None:
         self._updates = self._left = self._room = 0
-        """Updates of keys since arrays shrank, slices frozen since memory was given back, and the room there was then."""
+        """Updates of keys since arrays shrank, or the first key was frozen; slices frozen since memory was given back, and
+        the room there was then."""
+        self._leaving = self._waited = 0
+        """Slices frozen since the last watermark, and for how many watermarks arrays have waited."""
 
     def updated(self, keys: int) -> None:
         """So many keys get rows."""
@@ -42,20 +45,24 @@ class SpareRoom:
     def left(self, slices: int) -> None:
         """So many slices were frozen."""
         self._left += slices
+        self._leaving += slices
 
-    def after_growth(self, table: SliceTable) -> None:
-        """Called at every watermark: if arrays have grown, the allocators may still have the old ones."""
-        if table.slot_room > max(2 * self._room, MUCH):
-            self._give_back(table)
-
-    def after_freezing(self, table: SliceTable) -> None:
-        """Called when keys have been frozen."""
+    def after_sweep(self, table: SliceTable) -> None:
+        """Called at every watermark, once a key was frozen."""
+        leaving, self._leaving = self._leaving, 0
+        used = table.slot_room - int(table.slices.unused[0])
+        if used // BURST < leaving < used and self._waited < PATIENCE:
+            self._waited += 1
+            return
+        self._waited = 0
         shrunk = shrink(table, self._updates)
         if shrunk:
             self._updates = 0
         if shrunk or self._left > max(table.slot_room // PART, MUCH):
             for state in table.aggregates:
                 state.shrink(table.slices)
+            self._give_back(table)
+        elif table.slot_room > max(2 * self._room, MUCH):  # allocators may still have the arrays that grew
             self._give_back(table)
 
     def _give_back(self, table: SliceTable) -> None:
