@@ -49,6 +49,14 @@ def test_the_mode_is_such_that_slots_add_up() -> None:
     assert mode(2, settings={"python.execution-mode": "thread"}) == "thread"
 
 
+def test_how_rocksdb_merges_files_can_be_set() -> None:
+    style = "state.backend.rocksdb.compaction.style"
+    for settings, expected in (({}, "UNIVERSAL"), ({style: "LEVEL"}, "LEVEL")):
+        made = environment(state="rocksdb", settings=settings)
+        option = get_gateway().jvm.org.apache.flink.state.rocksdb.RocksDBConfigurableOptions.COMPACTION_STYLE
+        assert str(made._j_stream_execution_environment.getConfiguration().get(option)) == expected
+
+
 def test_how_many_slots_share_a_taskmanager() -> None:
     made = environment()
     configuration = get_j_env_configuration(made._j_stream_execution_environment)

@@ -93,6 +93,10 @@ def environment(
     }
     if state == "rocksdb":
         values["execution.checkpointing.incremental"] = "true"
+        # By levels, RocksDB writes a large file anew for every few small ones, and each checkpoint uploads what is new.
+        values["state.backend.rocksdb.compaction.style"] = "UNIVERSAL"
+        # A smaller file is part of the metadata, and written again with each checkpoint for as long as it exists.
+        values["execution.checkpointing.data-inline-threshold"] = "4kb"
     if checkpoints is not None:
         values |= _checkpointing(Path(checkpoints).absolute(), every, restarts)
     if resume is not None:
