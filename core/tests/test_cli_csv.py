@@ -70,6 +70,15 @@ def test_several_odd_values_are_counted(tmp_path: Path) -> None:
     assert "Of its first 40 values, 2 are like that." in ran(tmp_path, lines)
 
 
+def test_empty_values_before_the_odd_one_are_not_to_blame(tmp_path: Path) -> None:
+    lines = with_line(0, "1700000000,0,")
+    lines[1], lines[3] = "1700000001,1,NA", "1700000003,0,12..3"
+    message = ran(tmp_path, lines)
+    assert "rows.csv, line 5: 'load' is '12..3'" in message and "are like that" not in message
+    lines[3] = "1700000003,0,12.3"
+    assert ran(tmp_path, lines).startswith("0: 40 rows")
+
+
 def test_a_word_among_numeric_keys_is_a_warning(tmp_path: Path) -> None:
     message = ran(tmp_path, with_line(5, "1700000005,spare,5.5"))
     assert message.startswith("0: Warning: ") and "line 7: 'plug' is 'spare'" in message

@@ -27,6 +27,8 @@ __all__ = ["NULL", "OddValue", "csv_rows", "csv_stream"]
 BLOCK = 1 << 20
 """So many bytes decide the types: Arrow's default."""
 NULL = "or leave the value empty: then it is null"
+NULLS = frozenset(csv.ConvertOptions().null_values)
+"""What Arrow reads as null in a column of numbers or times. In a column of text it is text."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,9 @@ def odd_value(
 ) -> OddValue | None:
     """The first value of a text column that is no number or no time, if at least half of its values are one.
 
-    >>> rows = pa.record_batch({"load": ["1", "2.5", "off", None]})
+    Values that are null in a column of numbers do not count.
+
+    >>> rows = pa.record_batch({"load": ["1", "", "2.5", "off", None]})
     >>> odd = odd_value(rows, "load", lambda index, value: "plugs.csv, line 4")
     >>> odd.value, str(odd.type), odd.odd, odd.total
     ('off', 'double', 1, 3)
@@ -122,7 +126,8 @@ def odd_value(
     if index < 0 or not pa.types.is_string(rows.schema.types[index]):
         return None
     counted = rows.column(index).drop_null().value_counts()
-    counts = dict(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True))
+    pairs = zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True)
+    counts = {value: count for value, count in pairs if value not in NULLS}
     total = sum(counts.values())
     for type_, reads in (
         (pa.int64(), int),
