@@ -52,6 +52,26 @@ def test_a_line_of_json_that_cannot_be_read_is_named(tmp_path: Path, line: str, 
     assert {path.name for path in tmp_path.iterdir()} == {"query.toml", "rows.jsonl"}, "no partial file"
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_row_without_a_time_is_named(tmp_path: Path, form: str) -> None:
+    """Only the first of many, which are in batches that are read one by one."""
+    (tmp_path / "query.toml").write_text(COUNT)
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for name, lost in (("a", 0), ("b", 70_000)):
+        times = [None if lost and n >= lost else n for n in range(200_000)]
+        write(pa.table({"x": [1] * len(times), "ts": times}), folder / f"{name}.{form}")
+    file = folder / f"b.{form}"
+    line = 70_001 + (form == "csv")
+    query = tmp_path / "query.toml"
+    told = ": 'ts' has no value, and every row needs a time; give it one, or remove the row"
+    assert f"b.{form}, line {line}{told}" in refused(query, "--input", folder)
+    assert f"b.{form}, line {line}{told}" in refused(query, "--input", file)
+    result = windrow("run", query, "--input", "-", "--format", form, stdin=file.read_bytes())
+    assert result.exit_code == 2
+    assert f"standard input, row 70,001{told}" in " ".join(result.output.split())
+
+
 def test_an_output_that_is_refused_leaves_nothing(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CSV has no lists, which shows when the file is opened; a file that was there stays as it was."""
     (saved / "lists.toml").write_text(TOML.replace("Count()", "Collect(load)"))

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from windrow.cli.csv_rows import NULL, OddValue
-from windrow.cli.files import RowSource
+from windrow.cli.files import STANDARD, RowSource
 from windrow.cli.refusals import Refusal
 from windrow.errors import WindrowError
 from windrow.query.bound import BoundQuery
 from windrow.query.query import Query
 from windrow.query.slicing import columns_sent
 
-__all__ = ["bind_rows"]
+__all__ = ["bind_rows", "refuse_null_times"]
 
 
 def bind_rows(query: Query, rows: RowSource) -> BoundQuery:
@@ -36,6 +37,17 @@ def bind_rows(query: Query, rows: RowSource) -> BoundQuery:
         if 10 * each.odd <= each.total:
             click.echo(f"Warning: {each} {_advice(query, each)}", err=True)
     return bound
+
+
+def refuse_null_times(query: Query, source: str, rows: RowSource, table: pa.Table, before: int) -> None:
+    """Refuse a table in which a row has no time. So many rows of the source came before it."""
+    times = table.column(query.time)
+    if times.null_count:
+        row = before + pc.index(times.is_null(), True).as_py() + 1
+        place = rows.null(query.time) or f"{'standard input' if source == STANDARD else source}, row {row:,}"
+        raise Refusal(
+            f"{place}: {query.time!r} has no value, and every row needs a time; give it one, or remove the row"
+        )
 
 
 def _advice(query: Query, odd: OddValue) -> str:

@@ -22,7 +22,7 @@ from pyarrow import csv, dataset
 
 from windrow.cli.refusals import Refusal
 
-__all__ = ["NULL", "OddValue", "csv_rows", "csv_stream"]
+__all__ = ["NULL", "OddValue", "csv_rows", "csv_stream", "empty_value"]
 
 BLOCK = 1 << 20
 """So many bytes decide the types: Arrow's default."""
@@ -142,6 +142,16 @@ def odd_value(
     return None
 
 
+def empty_value(files: list[Path], column: str) -> str:
+    """The file and line of the first value of a column that is null; empty if there is none."""
+    for path in files:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            names = next(lines_of(file), [])
+        if column in names and (line := _line(path, _empty(names.index(column)))):
+            return f"{path}, line {line}"
+    return ""
+
+
 def _can_be(value: str, reads: Callable[[str], object]) -> bool:
     try:
         reads(value)
@@ -205,6 +215,10 @@ def _wrong_line(message: str, files: list[Path], names: Sequence[str]) -> str:
                     f"correct it, {NULL}"
                 )
     return ""
+
+
+def _empty(index: int) -> Callable[[list[str]], bool]:
+    return lambda fields: len(fields) > index and fields[index] in NULLS
 
 
 def _has(index: int, value: str) -> Callable[[list[str]], bool]:

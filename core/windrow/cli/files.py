@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from windrow.cli.arrow_rows import arrow_rows
-from windrow.cli.csv_rows import OddValue, csv_rows, csv_stream
-from windrow.cli.json_lines import json_rows
+from windrow.cli.csv_rows import OddValue, csv_rows, csv_stream, empty_value
+from windrow.cli.json_lines import json_rows, line_without
 from windrow.cli.parquet_rows import parquet_rows
 from windrow.cli.refusals import Refusal
 from windrow.memory import half_of_memory
@@ -54,6 +54,7 @@ class RowSource:
     """Batches of rows of one schema, and how many there are if that is known.
 
     ``odd`` takes the name of a text column, and returns the value because of which it is text and not numbers, if there is one.
+    ``null`` takes the name of a column, and returns the file and line of its first null, if that can be found.
     """
 
     def __init__(
@@ -62,8 +63,9 @@ class RowSource:
         batches: Iterable[pa.RecordBatch],
         total: int | None = None,
         odd: Callable[[str], OddValue | None] = lambda column: None,
+        null: Callable[[str], str] = lambda column: "",
     ) -> None:
-        self.schema, self.total, self.odd = schema, total, odd
+        self.schema, self.total, self.odd, self.null = schema, total, odd, null
         self._batches = batches
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -116,9 +118,9 @@ def _file_rows(files: list[Path], form: str, memory: int) -> RowSource:
         if form == "parquet":
             return RowSource(*parquet_rows(files, memory))
         if form == "jsonl":
-            return RowSource(*json_rows(_json_files(files)))
+            return RowSource(*json_rows(_json_files(files)), null=lambda column: line_without(files, column))
         schema, batches, odd = csv_rows(files, shown)
-        return RowSource(schema, batches, odd=odd)
+        return RowSource(schema, batches, odd=odd, null=lambda column: empty_value(files, column))
 
     if len(files) == 1 and not files[0].stat().st_size:
         raise Refusal(f"{shown} is empty; expected {NAMES[form]}")
@@ -146,7 +148,7 @@ def _refusing(shown: str, form: str, opened: Any) -> RowSource:
         except UNREADABLE as error:
             raise refusal(error) from error
 
-    return RowSource(rows.schema, batches(), rows.total, rows.odd)
+    return RowSource(rows.schema, batches(), rows.total, rows.odd, rows.null)
 
 
 def _json_files(files: list[Path]) -> Iterator[tuple[str, BinaryIO]]:

@@ -12,12 +12,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
-__all__ = ["json_rows"]
+__all__ = ["json_rows", "line_without"]
 
 LINES = 50_000
 """So many lines are read at once. The first of them decide the types of the columns."""
@@ -39,6 +40,16 @@ def json_rows(streams: Iterable[Stream]) -> tuple[pa.Schema, Iterator[pa.RecordB
             yield from table.to_batches()
 
     return first.schema, batches()
+
+
+def line_without(files: Iterable[Path], column: str) -> str:
+    """The file and line of the first row in which a column is null or missing; empty if there is none."""
+    for path in files:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip() and json.loads(line).get(column) is None:
+                    return f"{path}, line {number}"
+    return ""
 
 
 def _tables(streams: Iterable[Stream]) -> Iterator[pa.Table]:

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pyarrow as pa
 
-from windrow.cli.binding import bind_rows
+from windrow.cli.binding import bind_rows, refuse_null_times
 from windrow.cli.files import open_rows
 from windrow.cli.job import Done, Job, Progress
 from windrow.cli.refusals import Refusal
@@ -43,6 +43,7 @@ def run(job: Job, progress: Progress) -> Done:
             progress.add(windows=windows.num_rows)
 
         for table in gather(rows, ROWS if job.delay_us is None else 1):
+            refuse_null_times(job.query, job.source, rows, table, count)
             if not count:
                 job.check_windows(fewest_windows(bound, table, job.windows_limit), "the rows have at least")
             if waiting:

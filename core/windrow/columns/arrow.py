@@ -73,7 +73,7 @@ def event_times(data: pa.Table | pa.RecordBatch, name: str, unit: TimeUnit | Non
     column = data.column(name)
     if column.null_count:
         raise TimeColumnError(
-            f"time column {name!r} has {column.null_count} null(s); every row needs a time: "
+            f"time column {name!r} has at least {column.null_count} null(s); every row needs a time: "
             f"drop such rows first, or give them one"
         )
     if pa.types.is_floating(kind):
