@@ -35,7 +35,18 @@ def test_json_lines_have_infinities(tmp_path: Path) -> None:
             '{"ts": 3, "x": 1e999}',
             "line 60003: 1e999 is larger than any float64; write Infinity or -Infinity",
         ),
-        ('{"ts": 3, "x": -inf}', "line 60003: Expecting value; write NaN, Infinity or -Infinity"),
+        (
+            '{"ts": 3, "x": -inf}',
+            "line 60003 is not valid JSON: Expecting value, at character 16; write NaN, Infinity or -Infinity",
+        ),
+        (
+            '{"ts": 3, "x": "a\tb"}',
+            "line 60003 is not valid JSON: Invalid control character, at character 18; every line has to hold one whole object",
+        ),
+        (
+            '{"ts": 3, "x": "a',
+            "line 60003 is not valid JSON: Unterminated string starting, at character 16; every",
+        ),
         ('{"ts": 3, "x": "a"}', "line 60003: 'x' is \"a\", and in earlier lines it is a whole number"),
         ("[3]", 'line 60003: expected an object such as {"ts": 1}, not [3]'),
     ],

@@ -82,9 +82,12 @@ def _wrong_line(lines: list[bytes], schema: pa.Schema | None, number: int) -> st
         if not line.strip():
             continue
         try:
-            row = json.loads(line, parse_float=_float)
+            row = json.loads(line.rstrip(), parse_float=_float)
+        except json.JSONDecodeError as error:
+            reason = error.msg.removesuffix(" at").rstrip(": ")
+            return f"line {position} is not valid JSON: {reason}, at character {error.colno}{_hint(line)}"
         except ValueError as error:
-            return f"line {position}: {getattr(error, 'msg', error)}{_hint(line)}"
+            return f"line {position}: {error}"
         if not isinstance(row, dict):
             return f'line {position}: expected an object such as {{"ts": 1}}, not {line.decode(errors="replace").strip()}'
         for name, value in row.items():
@@ -112,7 +115,7 @@ def _float(text: str) -> float:
 def _hint(line: bytes) -> str:
     if re.search(rb":\s*[-+]?(inf|nan)\b", line, re.IGNORECASE):
         return "; write NaN, Infinity or -Infinity"
-    return ""
+    return "; every line has to hold one whole object"
 
 
 def _kind(value: Any) -> str:
