@@ -111,6 +111,24 @@ def test_a_line_of_other_length_is_named(tmp_path: Path) -> None:
     assert "rows.csv, line 32 has 4 columns, and the header has 3" in message
 
 
+@pytest.mark.parametrize("closed", [True, False], ids=["closed later", "never closed"])
+def test_a_quote_that_is_not_closed_is_named(tmp_path: Path, closed: bool) -> None:
+    lines = with_line(30, '1700000030,"1,30.5')
+    if closed:
+        lines[33] = '1700000033,1",33,5'
+    message = ran(tmp_path, lines)
+    wrong = "line 35 has 4 columns" if closed else "line 41 has 2 columns"
+    assert (
+        f"rows.csv, {wrong}, and the header has 3: a quote that is opened on line 32 is not closed" in message
+    )
+
+
+def test_a_quote_before_the_end_of_a_block_that_is_not_closed_is_named(tmp_path: Path) -> None:
+    lines = [f"{1_700_000_000 + n},1,{n}.5" for n in range(80_000)]
+    lines[30] = '1700000030,"1,30.5'
+    assert "rows.csv, line 32: a quote is opened there and not closed" in ran(tmp_path, lines)
+
+
 def test_a_word_behind_the_first_megabyte_is_named(tmp_path: Path) -> None:
     lines = [f"{1_700_000_000 + n},1,{n}.5" for n in range(80_000)]
     lines[79_000] = "1700079000,1,twenty"

@@ -70,7 +70,8 @@ def csv_rows(files: list[Path], shown: str) -> tuple[pa.Schema, Iterator[pa.Reco
         with files[0].open("rb") as file:
             block = file.read(BLOCK)
         whole = block if len(block) < BLOCK else block[: block.rfind(b"\n") + 1] or block
-        first = csv.read_csv(pa.BufferReader(whole), csv.ReadOptions(use_threads=False))
+        with _explained(files[:1]):
+            first = csv.read_csv(pa.BufferReader(whole), csv.ReadOptions(use_threads=False))
         return odd_value(first, column, lambda index, value: _place(files[0], index, value))
 
     return found.schema, batches(), find
@@ -147,7 +148,7 @@ def empty_value(files: list[Path], column: str) -> str:
     for path in files:
         with path.open(encoding="utf-8-sig", newline="") as file:
             names = next(lines_of(file), [])
-        if column in names and (line := _line(path, _empty(names.index(column)))):
+        if column in names and (line := _line(path, _empty(names.index(column)))[1]):
             return f"{path}, line {line}"
     return ""
 
@@ -161,7 +162,7 @@ def _can_be(value: str, reads: Callable[[str], object]) -> bool:
 
 
 def _place(path: Path, index: int, value: str) -> str:
-    line = _line(path, _has(index, value))
+    _, line = _line(path, _has(index, value))
     return f"{path}, line {line}" if line else str(path)
 
 
@@ -169,18 +170,38 @@ def _row_of(rows: pa.RecordBatch, column: str, value: str) -> str:
     return f"standard input, row {rows.column(column).index(value).as_py() + 1}"
 
 
-def _line(path: Path, wanted: Callable[[list[str]], bool]) -> int:
-    """The number of the first line after the header whose fields are wanted; 0 if there is none."""
+def _line(path: Path, wanted: Callable[[list[str]], bool]) -> tuple[int, int]:
+    """Where the first row after the header whose fields are wanted begins and ends: numbers of lines; 0 if there is none.
+
+    They differ if a text in quotes goes over lines.
+    """
     try:
         with path.open(encoding="utf-8", newline="") as file:
             lines = lines_of(file)
             next(lines, None)
+            before = lines.line_num
             for fields in lines:
                 if fields and wanted(fields):
-                    return lines.line_num
+                    return before + 1, lines.line_num
+                before = lines.line_num
     except (UnicodeDecodeError, CsvError):
         pass
-    return 0
+    return 0, 0
+
+
+def _open_quote(path: Path) -> int:
+    """The line in which the row begins that goes over most lines; 0 if every row has one line."""
+    began, most, before = 0, 1, 0
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        lines = lines_of(file)
+        try:
+            for _ in lines:
+                if lines.line_num - before > most:
+                    began, most = before + 1, lines.line_num - before
+                before = lines.line_num
+        except CsvError:  # a text is longer than the reader allows
+            return before + 1
+    return began
 
 
 @contextmanager
@@ -199,17 +220,27 @@ def _wrong_line(message: str, files: list[Path], names: Sequence[str]) -> str:
     if wrong := re.search(r"Expected (\d+) columns, got (\d+)", message):
         expected, got = int(wrong[1]), int(wrong[2])
         for path in files:
-            if line := _line(path, lambda fields: len(fields) == got):
+            began, line = _line(path, lambda fields: len(fields) == got)
+            if began < line:
+                return (
+                    f"{path}, line {line} has {got} columns, and the header has {expected}: a quote that is opened on line "
+                    f"{began} is not closed there; close it, or remove it"
+                )
+            if line:
                 return (
                     f"{path}, line {line} has {got} columns, and the header has {expected}; "
                     f"correct the line or remove it. A text that contains a comma needs quotes"
                 )
+    if wrong or "out of sync with chunker" in message:
+        for path in files:
+            if line := _open_quote(path):
+                return f"{path}, line {line}: a quote is opened there and not closed; close it, or remove it"
     if wrong := re.search(
         r"In CSV column #(\d+):.*conversion error to ([^:]+): invalid value '(.*)'", message, re.S
     ):
         index, kind, value = int(wrong[1]), wrong[2], wrong[3]
         for path in files:
-            if index < len(names) and (line := _line(path, _has(index, value))):
+            if index < len(names) and (line := _line(path, _has(index, value))[1]):
                 return (
                     f"{path}, line {line}: {names[index]!r} is {value!r}, and the first lines have {kind} there; "
                     f"correct it, {NULL}"
