@@ -3,7 +3,9 @@ released."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,7 @@ from scenarios import AGGREGATES, SCHEMA, query
 
 import windrow as wr
 from windrow import errors
-from windrow.query.difference import difference
+from windrow.query.difference import DEFAULTS, difference
 from windrow.storage import snapshot
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -93,6 +95,19 @@ def test_only_what_differs_is_told_in_the_words_of_the_query() -> None:
         ),
     }.items():
         assert difference(old, now) == told
+
+
+def test_a_default_is_told_by_its_value() -> None:
+    def described(**parameters: Any) -> str:
+        return wr.Query(window=wr.TimeWindow(10), aggregates={"n": wr.Count()}, **parameters).described
+
+    other = {"late": "side", "lateness": "5s", "algorithm": "DABA"}
+    for name, value in other.items():
+        default = json.dumps(DEFAULTS[name])
+        told = f"{name} was {json.dumps(value)} and is {default}"
+        assert difference(described(**{name: value}), described()) == told
+        assert described(**{name: DEFAULTS[name]}) == described()
+    assert DEFAULTS.keys() == other.keys()
 
 
 def test_what_is_not_a_snapshot_is_refused() -> None:

@@ -2,7 +2,7 @@
 """What differs between two queries, in words.
 
 >>> difference('{"by": ["a"], "late": "side"}', '{"by": ["b"]}')
-'by was ["a"] and is ["b"]; late was "side" and is not given'
+'by was ["a"] and is ["b"]; late was "side" and is "drop"'
 >>> window = '{"window": {"kind": "time", "range": "1h", "slide": "1m"}, "aggregates": {%s}}'
 >>> difference(window % "", window.replace("1h", "2h") % '"lo": {"kind": "Min", "column": "v", "invertible": false}')
 'added: lo = Min(v); range of the window was "1h" and is "2h"'
@@ -16,7 +16,10 @@ from typing import Any
 
 from windrow.query.fingerprint import without_code
 
-__all__ = ["difference"]
+__all__ = ["DEFAULTS", "difference"]
+
+DEFAULTS = {"late": "drop", "lateness": "0s", "algorithm": "auto"}
+"""What a parameter of a query is that its JSON leaves out."""
 
 
 def difference(theirs: str, ours: str) -> str:
@@ -28,7 +31,7 @@ def difference(theirs: str, ours: str) -> str:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return "the queries cannot be compared"
     told = list(_changed_code(old, new, ""))
-    old, new = without_code(old), without_code(new)
+    old, new = without_code({**DEFAULTS, **old}), without_code({**DEFAULTS, **new})
     for name in sorted({*old, *new}):
         before, now = old.get(name), new.get(name)
         if name == "aggregates" and isinstance(before, dict) and isinstance(now, dict):
