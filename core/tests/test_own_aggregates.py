@@ -56,7 +56,12 @@ class Valid:
         (
             type("Method", (), {**vars(Valid), "lower": lambda self, p: 0}),
             {},
-            "lower takes 2 parameters; expected 1",
+            "lower takes 2 parameters; expected 1, without self; for a parameter, write a function that takes it",
+        ),
+        (
+            type("Made", (), {**vars(Valid), "__init__": lambda self, k: None}),
+            {},
+            "Made defines __init__, but no object of it is made; for a parameter, write a function that takes it",
         ),
         (type("Value", (), {**vars(Valid), "lift": 3}), {}, "lift is a int"),
         (type("Many", (), {**vars(Valid), "lift": lambda *x: x}), {}, "one plain parameter per column"),
@@ -73,6 +78,17 @@ class Valid:
 def test_mistakes_in_aggregates_of_ones_own_are_named(cls: type, promises: dict[str, Any], told: str) -> None:
     with pytest.raises(AggregateError, match=told):
         wr.aggregate_type(**promises)(cls)
+
+
+def test_a_name_that_is_not_defined_is_told() -> None:
+    def lower(p):  # type: ignore[no-untyped-def]
+        return cmath.exp(p[0])  # type: ignore[name-defined]  # noqa: F821
+
+    cls = wr.aggregate_type()(type("Grown", (), {**vars(Valid), "lower": lower}))
+    with pytest.raises(
+        AggregateError, match=r"lower of Grown\(x\) uses the name 'cmath', which is not defined"
+    ):
+        cls("x").bind()
 
 
 # Aggregates of one's own, and of others.

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import traceback
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, overload
@@ -36,6 +37,7 @@ __all__ = ["OwnAggregate", "aggregate_type"]
 _REQUIRED = ("lift", "combine", "lower")
 _OPTIONAL = ("invert", "defined", "add", "merge")
 _MISSING: Any = object()
+_FACTORY = "; for a parameter, write a function that takes it and returns the class"
 
 
 def aggregate_type(
@@ -219,6 +221,12 @@ class OwnAggregate(Aggregate, builtin=False):
             if isinstance(result, int):
                 return pa.int64()
             return pa.scalar(result.item() if isinstance(result, np.generic) else result).type
+        except NameError as cause:
+            where = traceback.extract_tb(cause.__traceback__)[-1].name
+            raise AggregateError(
+                f"{where} of {self.label} uses the name {cause.name!r}, which is not defined; import or define it where the "
+                "class is written"
+            ) from cause
         except Exception as cause:
             raise AggregateError(
                 f"the output type of {self.label} cannot be found by running it once "
@@ -235,6 +243,8 @@ def _sample(type_: pa.DataType, number: float) -> Any:
 
 def _functions(cls: type) -> dict[str, Any]:
     functions = {}
+    if "__init__" in vars(cls):
+        raise AggregateError(f"{cls.__name__} defines __init__, but no object of it is made{_FACTORY}")
     for name in (*_REQUIRED, *_OPTIONAL):
         function = vars(cls).get(name)
         if isinstance(function, staticmethod):
@@ -255,7 +265,7 @@ def _functions(cls: type) -> dict[str, Any]:
         if name in functions and functions[name].__code__.co_argcount != parameters:
             raise AggregateError(
                 f"{cls.__name__}.{name} takes {functions[name].__code__.co_argcount} parameters; "
-                f"expected {parameters}, without self"
+                f"expected {parameters}, without self{_FACTORY}"
             )
     if ("add" in functions) != ("merge" in functions):
         raise AggregateError(
