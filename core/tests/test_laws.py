@@ -259,6 +259,20 @@ class SumFromSeven:
         return p[0]
 
 
+@declared("identity: .*identity.* is 3, but a ⊕ b is 2", partial={"n": "i8", "mark": "i8"}, identity=(0, 1))
+class IdentityThatLeavesAMark:
+    """Combined with one partial it changes no result; combined with the next one, it does."""
+
+    def lift(x):
+        return 1, 0
+
+    def combine(a, b):
+        return a[0] + b[0] + (1 if a[0] > 0 and a[1] else 0), a[1] | b[1]
+
+    def lower(p):
+        return p[0]
+
+
 @declared("invertibility", partial={"high": "f8"}, identity=(-math.inf,))
 class MaxSaidToInvert:
     def lift(x):
@@ -362,6 +376,7 @@ class MergeThatIsNotCombine:
         Subtraction,
         LastSaidToCommute,
         SumFromSeven,
+        IdentityThatLeavesAMark,
         MaxSaidToInvert,
         SumSaidToSelect,
         ListsThatGrow,

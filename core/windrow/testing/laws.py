@@ -93,27 +93,46 @@ def associativity(trial: Trial) -> None:
 
 
 def identity(trial: Trial) -> None:
-    """``e ⊕ a`` and ``a ⊕ e`` are ``a``."""
+    """``e ⊕ a`` and ``a ⊕ e`` are ``a``, also when another partial is combined with them: two partials with the same
+    result may differ."""
     combine, e = trial.monoid.combine, trial.monoid.empty()
     if trial.rows:
         a = _tree(trial.monoid, trial.rows, lambda low, high: (low + high) // 2)
         trial.agree(combine(e, a), a, "identity ⊕ a is {0}, but a is {1}")
         trial.agree(combine(a, e), a, "a ⊕ identity is {0}, but a is {1}")
+    runs = trial.cut(2)
+    if all(runs):
+        a, b = (_tree(trial.monoid, run, lambda low, high: high) for run in runs)
+        both = combine(a, b)
+        for joined, told in (
+            (combine(combine(e, a), b), "(identity ⊕ a) ⊕ b"),
+            (combine(combine(a, e), b), "(a ⊕ identity) ⊕ b"),
+            (combine(a, combine(e, b)), "a ⊕ (identity ⊕ b)"),
+            (combine(a, combine(b, e)), "a ⊕ (b ⊕ identity)"),
+        ):
+            trial.agree(joined, both, f"{told} is {{0}}, but a ⊕ b is {{1}}", *runs)
 
 
 def grouping(trial: Trial) -> None:
     """Every binary tree over the rows, and every cut into shards, gives the result of the fold from left to
-    right."""
+    right. A fold begins with the identity."""
     if not trial.rows:
         return
     whole = trial.monoid.fold(trial.rows)
     tree = _tree(trial.monoid, trial.rows, trial.choose)
-    trial.agree(tree, whole, "a tree over the rows gives {0}, but one after the other gives {1}")
+    trial.agree(
+        tree, whole, "a tree over the rows gives {0}, but identity ⊕ one row after the other gives {1}"
+    )
     shards = trial.cut(trial.choose(1, 5))
     sharded = trial.monoid.empty()
     for shard in shards:
         sharded = trial.monoid.combine(sharded, trial.monoid.fold(shard))
-    trial.agree(sharded, whole, "folding shards gives {0}, but one row after the other gives {1}", *shards)
+    trial.agree(
+        sharded,
+        whole,
+        "folding shards, each from the identity, gives {0}, but identity ⊕ one row after the other gives {1}",
+        *shards,
+    )
 
 
 def commutativity(trial: Trial) -> None:
