@@ -423,6 +423,25 @@ def test_mistakes_in_json(text, error, message):
         Query.from_json(text)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"windows": HOUR, "aggregates": {"n": Count()}},
+            r"no parameter 'windows'; did you mean window\?",
+        ),
+        (
+            {"window": HOUR, "aggregate": {"n": Count()}},
+            r"no parameter 'aggregate'; did you mean aggregates\?",
+        ),
+        ({"aggregates": {"n": Count()}}, "a query needs 'window'"),
+    ],
+)
+def test_mistakes_in_parameters(given, message):
+    with pytest.raises(QueryError, match=message):
+        Query("plug", **given)
+
+
 def test_a_lambda_cannot_be_written():
     with pytest.raises(WindowError, match=r"valid of PolicyWindow: .*lambda.* cannot be written to JSON"):
         query(window=PolicyWindow(valid=lambda result: True)).to_json()

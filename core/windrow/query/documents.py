@@ -7,11 +7,13 @@ CountWindow(range=3, slide=3)
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from windrow import durations
 from windrow.aggregates.algebra import Aggregate, aggregate_from_dict
@@ -20,7 +22,10 @@ from windrow.errors import AggregateError, QueryError, WindrowError
 from windrow.imports import Allow, allowed
 from windrow.windows import Window
 
-__all__ = ["arguments", "check_names", "from_text", "reading"]
+__all__ = ["arguments", "check_names", "from_text", "names_checked", "reading"]
+
+S = TypeVar("S")
+P = ParamSpec("P")
 
 
 def from_text(text: str) -> dict[str, Any]:
@@ -45,6 +50,18 @@ def check_names(values: Any, known: Sequence[str]) -> None:
     for name in ("window", "aggregates"):
         if name not in values:
             raise QueryError(f"a query needs {name!r}")
+
+
+def names_checked(init: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
+    """The ``__init__`` of a query, with the error of :func:`check_names` for a keyword that it does not have."""
+    known = list(inspect.signature(init).parameters)[1:]
+
+    @wraps(init)
+    def checked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        check_names(kwargs, known)
+        init(self, *args, **kwargs)
+
+    return checked
 
 
 def arguments(values: Mapping[str, Any], allow: Allow) -> dict[str, Any]:

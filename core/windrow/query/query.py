@@ -40,7 +40,7 @@ from windrow.query import bound
 from windrow.query.approximation import check_within
 from windrow.query.bare_numbers import warn_of_bare_numbers
 from windrow.query.bound import BoundQuery
-from windrow.query.documents import arguments, check_names, from_text, reading
+from windrow.query.documents import arguments, check_names, from_text, names_checked, reading
 from windrow.query.drawing import Drawing, draw, html_table, query_lines, text_table
 from windrow.query.fingerprint import Fingerprint, fingerprint_of, type_name
 from windrow.query.named import Named
@@ -114,6 +114,7 @@ class Query:
     time_unit: TimeUnit | None
     within: Within | AtMost | None
 
+    @names_checked
     def __init__(
         self,
         by: str | Sequence[str] = (),
