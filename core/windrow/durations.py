@@ -71,7 +71,7 @@ def parse(value: Duration, name: str = "duration") -> int:
     >>> parse("ten minutes", name="slide of TimeWindow")
     Traceback (most recent call last):
     windrow.errors.DurationError: slide of TimeWindow: cannot read 'ten minutes' as a duration; \
-write numbers with the units w, d, h, m, s, ms, us, such as '1h30m'
+write numbers with the units w, d, h, m, s, ms, us or their English names, such as '1h30m' or '1 minute'
     """
     micros = _micros(value, name)
     if abs(micros) > LONGEST:
@@ -160,7 +160,7 @@ def _from_text(text: str, name: str) -> int:
     if not seen or position < len(unsigned):
         raise DurationError(
             f"{name}: cannot read {text!r} as a duration; "
-            f"write numbers with the units {', '.join(UNITS)}, such as '1h30m'"
+            f"write numbers with the units {', '.join(UNITS)} or their English names, such as '1h30m' or '1 minute'"
         )
     if total.denominator != 1:
         raise DurationError(f"{name}: {text!r} is finer than a microsecond, the smallest unit")

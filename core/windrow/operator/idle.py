@@ -8,7 +8,7 @@ True
 >>> Idle.of("soon")
 Traceback (most recent call last):
 windrow.errors.DurationError: idle: cannot read 'soon' as a duration; \
-write numbers with the units w, d, h, m, s, ms, us, such as '1h30m'
+write numbers with the units w, d, h, m, s, ms, us or their English names, such as '1h30m' or '1 minute'
 """
 
 from __future__ import annotations
