@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -382,6 +383,27 @@ def test_the_rate_leaves_out_what_compiling_took(saved: Path, monkeypatch: pytes
     monkeypatch.setattr("windrow.kernels.compiling.compile_seconds", iter([1.0, 6.0]).__next__)
     ran = windrow("run", saved / "query.toml", "--input", saved / "plugs.csv")
     assert "540 rows → 102 windows, 270 rows/s after 5 s of compiling" in ran.output
+
+
+def test_a_run_of_less_than_a_second_has_no_rate(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windrow.cli.run.perf_counter", iter([0.0, 5.5]).__next__)
+    monkeypatch.setattr("windrow.kernels.compiling.compile_seconds", iter([1.0, 6.0]).__next__)
+    ran = windrow("run", saved / "query.toml", "--input", saved / "plugs.csv")
+    assert "540 rows → 102 windows\n" in ran.output
+
+
+@pytest.mark.parametrize("width", [30, 90])
+def test_the_heading_says_that_times_are_in_utc(width: int) -> None:
+    time = datetime(2024, 1, 1, 8)
+    times = {zone: pa.array([time], pa.timestamp("s", zone)) for zone in ("UTC", "Asia/Tokyo", None)}
+    out = io.StringIO()
+    show(
+        Console(file=out, width=width, force_terminal=True, color_system=None),
+        pa.table({f"at {zone}": each for zone, each in times.items()}),
+    )
+    said = " ".join(out.getvalue().split())
+    assert said.count("(UTC)") == 1 and "at UTC (UTC)" in said
+    assert said.count("2024-01-01 08:00:00") == 2 and "2024-01-01 17:00:00+09:00" in said
 
 
 def test_a_table_cuts_nothing_off() -> None:

@@ -83,6 +83,15 @@ def test_doctor_finds_this_machine_fit() -> None:
     assert "windrow works on this machine" in result.output and "memory" in result.output
 
 
+@pytest.mark.parametrize("columns", ["60", "300"])
+def test_doctor_prints_a_path_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, columns: str
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / ("long" * 20)))
+    monkeypatch.setenv("COLUMNS", columns)
+    assert str(tmp_path / ("long" * 20)) in windrow("doctor", "--quick").output
+
+
 def test_doctor_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "version_of", {"protobuf": "5.29.6", "numba": "0.60.0"}.get)
     monkeypatch.setattr(doctor, "engine", {"pyspark": "4.3.0"}.get)

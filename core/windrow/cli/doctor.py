@@ -30,6 +30,7 @@ import windrow
 
 __all__ = ["Finding", "doctor", "examine"]
 
+ADVICE = 40  # columns for what to do, and for signs
 SIGNS = {
     "ok": "[green]ok[/]",
     "missing": "[yellow]–[/]",
@@ -52,10 +53,18 @@ def doctor(quick: bool) -> None:
     console = Console(highlight=False)
     with console.status("looking; starting an engine takes a while"):
         findings = examine(start=not quick)
-    table = Table("", "what", Column("found", overflow="fold"), "what to do", box=None, pad_edge=False)
+    what, found = Column("what", no_wrap=True), Column("found", no_wrap=True)
+    table = Table("", what, found, "what to do", box=None, pad_edge=False)
     for finding in findings:
         table.add_row(SIGNS[finding.state], finding.what, escape(finding.found), escape(finding.advice))
-    console.print(table)
+    longest = max(len(each.what) for each in findings) + max(len(each.found) for each in findings)
+    if console.width >= longest + ADVICE:
+        console.print(table)
+    else:  # what is found, such as a path, is one line that can be copied
+        for finding in findings:
+            console.print(f"{SIGNS[finding.state]} {finding.what}: {escape(finding.found)}", soft_wrap=True)
+            if finding.advice:
+                console.print(f"    {escape(finding.advice)}", soft_wrap=True)
     if any(finding.state == "bad" for finding in findings):
         console.print("\nwindrow cannot work here until the lines marked [red]bad[/] are fixed.")
         sys.exit(1)

@@ -64,4 +64,5 @@ def generate(name: str, rows: int, seed: int, target: str, form: str | None, **o
             ):
                 out.write(pa.Table.from_batches([batch]))
     seconds = perf_counter() - began
-    click.echo(f"{out.written:,} rows of {name} in {target}, {out.written / seconds:,.0f} rows/s", err=True)
+    rate = f", {out.written / seconds:,.0f} rows/s" if seconds >= 1 else ""
+    click.echo(f"{out.written:,} rows of {name} in {target}{rate}", err=True)

@@ -132,7 +132,7 @@ def _report(job: Job, done: Done, seconds: float, compiled: float) -> None:
     where = "" if target in (None, "-") else f" in {target}"
     late = f", {done.late_rows:,} late" if done.late_rows else ""
     late += f" in {late_target}" if late and late_target not in (None, "-") else ""
-    rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0 else ""
+    rate = f", {done.rows / seconds:,.0f} rows/s" if seconds >= 1 else ""
     rate += f" after {compiled:.0f} s of compiling" if rate and compiled >= 1 else ""
     click.echo(
         f"{done.rows:,} rows → {done.output.written:,} windows{where}{late}{rate}",

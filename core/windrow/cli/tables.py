@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from rich.table import Table
 __all__ = ["Ends", "show"]
 
 WIDEST = 100_000  # columns; a table that needs more is not for reading
+UTC = ("UTC", "Etc/UTC", "+00:00")
 EDGE = 9  # rows shown at either end of a long result
 
 
@@ -53,14 +54,17 @@ def show(console: Console, table: pa.Table, rest: pa.Table | None = None, title:
 
 def _print_rows(console: Console, table: pa.Table, rest: pa.Table | None, title: str | None) -> None:
     """Print each row as lines of a name and a value."""
-    names = max(map(len, table.column_names), default=0)
+    headings = {field.name: heading(field) for field in table.schema}
+    names = max(map(len, headings.values()), default=0)
     blocks = [] if title is None else [title]
     for part in (table, rest):
         if part is None:
             continue
         blocks += ["⋮"] if part is rest else []
         for row in part.to_pylist():
-            blocks.append("\n".join(f"{escape(name.ljust(names))}  {cell(row[name])}" for name in row))
+            blocks.append(
+                "\n".join(f"{escape(headings[name].ljust(names))}  {cell(row[name])}" for name in row)
+            )
     console.print("\n\n".join(blocks), soft_wrap=True)
 
 
@@ -68,7 +72,7 @@ def _table(table: pa.Table, rest: pa.Table | None, title: str | None) -> Table:
     shown = Table(title=title, title_justify="left")
     for field in table.schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        shown.add_column(field.name, justify="right" if number else "left", no_wrap=True)
+        shown.add_column(heading(field), justify="right" if number else "left", no_wrap=True)
     for row in table.to_pylist():
         shown.add_row(*map(cell, row.values()))
     if rest is not None:
@@ -78,12 +82,18 @@ def _table(table: pa.Table, rest: pa.Table | None, title: str | None) -> Table:
     return shown
 
 
+def heading(field: pa.Field) -> str:
+    """The name of a column, and that its times are in UTC, which :func:`cell` does not repeat in every row."""
+    in_utc = pa.types.is_timestamp(field.type) and field.type.tz in UTC
+    return f"{field.name} (UTC)" if in_utc else field.name
+
+
 def cell(value: Any) -> str:
     """One value as a person reads it."""
     if value is None:
         return "[dim]null[/]"
     if isinstance(value, float):
         return f"{value:.2f}" if value == 0 or 0.01 <= abs(value) < 1e9 else f"{value:.3g}"
-    if isinstance(value, datetime) and value.utcoffset() == timedelta(0):
-        value = value.replace(tzinfo=None)  # the time is in UTC; saying so in every row makes it hard to read
+    if isinstance(value, datetime) and str(value.tzinfo) in UTC:
+        value = value.replace(tzinfo=None)  # the heading says so
     return escape(str(value))
