@@ -50,7 +50,7 @@ def cells(spark: SparkSession, rows: int, rounds: int) -> Iterator[Cell]:
         for ratio in RATIOS:
             count = min(rows, COPIES * shared // ratio)
             frame = way.loads(spark, count, KEYS, gap)
-            for what in way.AGGREGATES:
+            for what in (*way.AGGREGATES, way.ROUNDED):
                 ways = {OURS: way.ours, way.TWO_STEP: way.two_step}
                 fits = ratio <= MOST_OF_NATIVE and count * ratio <= COPIES
                 ways |= {way.NATIVE: way.native} if fits else {}

@@ -1,9 +1,10 @@
 """Latency of a stream: the first windows of a cold job, a steady micro-batch, the last windows.
 
 Beside windrow runs Spark's own stateful tumbling ``groupBy`` over windows of the same range, on the same stream. It keeps one
-value for each key. Every contender has a process and a session of its own, so that its first micro-batch is cold.
-Two further contenders are windrow with Python workers whose compile cache is empty, as on a machine that has not run it before: one
-has the driver's compiled code, the other does not. The driver's own cache is filled for all.
+value for each key. So does a Python operator that computes nothing, which shows the least that any costs. Every contender has a
+process and a session of its own, so that its first micro-batch is cold. Two further contenders are windrow with Python workers
+whose compile cache is empty, as on a machine that has not run it before: one has the driver's compiled code, the other does
+not. The driver's own cache is filled for all.
 
 The stream begins with a file that fills the window, as far as ``FILLED`` rows do, and goes on with small ones. Each key has a
 row a second.
@@ -24,9 +25,12 @@ from time import perf_counter
 from typing import Any
 
 FILLED = 3_600_000
-FIRST, STEADY = 2, 10
-"""Micro-batches until the first windows are final, and those that are measured after the window is filled."""
+FIRST, STEADY = 2, 24
+"""Micro-batches until the first windows are final, and those after the window is filled. Of these the second half counts: until then
+the JVM still compiles.
+"""
 TUMBLING, OURS = "tumbling groupBy", "windrow"
+NOTHING = "a Python operator that does nothing"
 EMPTY, ALONE = "windrow, empty cache on executors", "windrow, empty cache, nothing sent"
 
 
@@ -77,7 +81,7 @@ class Latency:
 def measure(loads: list[Load], folder: Path) -> Iterator[Latency]:
     """The contenders of every load, one after the other; ours with the ratio to Spark's. Those with an empty cache have the first load."""
     for load in loads:
-        contenders = [TUMBLING, OURS, *([EMPTY, ALONE] if load == loads[0] else [])]
+        contenders = [TUMBLING, OURS, NOTHING, *([EMPTY, ALONE] if load == loads[0] else [])]
         with tempfile.TemporaryDirectory(prefix="windrow-latency-", dir=folder) as place:
             if load == loads[0]:  # fills the driver's cache
                 _in_own_process(load, OURS, Path(place) / "before")
@@ -116,6 +120,7 @@ def _in_own_process(load: Load, contender: str, folder: Path) -> Latency:
 
 def _one(contender: str, load: Load, folder: Path) -> Latency:
     """Run one contender in this process."""
+    from benchmarks.spark.nothing import nothing
     from benchmarks.spark.session import session
     from benchmarks.spark.streaming import Stream, native, ours, peak
     from windrow_spark import remaining
@@ -134,10 +139,10 @@ def _one(contender: str, load: Load, folder: Path) -> Latency:
         stream.add(filling, load.keys, gap)
     for _ in range(STEADY):
         stream.add(load.rows, load.keys, gap)
-    mine = contender != TUMBLING
+    mine = contender not in (TUMBLING, NOTHING)
     windows = ours(load.slices, buckets=load.buckets) if mine else native(load.slices, load.slices)
     began = perf_counter()
-    frame = windows(stream.read())
+    frame = nothing(stream.read(), load.buckets) if contender == NOTHING else windows(stream.read())
     built = perf_counter() - began
     progress = stream.run(lambda _: frame)
     last: float | str = ""
@@ -148,7 +153,7 @@ def _one(contender: str, load: Load, folder: Path) -> Latency:
         ).save()
         last = round(perf_counter() - began, 2)
     taken = [each["durationMs"]["triggerExecution"] / 1000 for each in progress]
-    first, steady = built + sum(taken[:FIRST]), median(taken[-STEADY + 2 :])
+    first, steady = built + sum(taken[:FIRST]), median(taken[-STEADY // 2 :])
     return Latency(*astuple(load), contender, round(first, 2), round(steady, 3), last)
 
 

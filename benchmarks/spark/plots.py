@@ -17,7 +17,7 @@ def draw(cells: Sequence[Mapping[str, Any]], file: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 4.2))
-    for what, colour in zip(unique(cells, "aggregates"), (themed.OURS, "#ef6c00"), strict=False):
+    for what, colour in zip(unique(cells, "aggregates"), (themed.OURS, "#ef6c00", "#8d6e63"), strict=False):
         for density, dashes in zip(unique(cells, "density"), ("-", "--"), strict=False):
             line = [cell for cell in cells if (cell["aggregates"], cell["density"]) == (what, density)]
             places = [cell["range_by_slide"] for cell in line], [cell["times_faster"] for cell in line]
@@ -54,7 +54,7 @@ def draw_latency(lines: Sequence[Mapping[str, Any]], file: Path) -> None:
     ):
         for place, load in enumerate(loads):
             mine = [line for line in lines if _load(line) == load]
-            shown = mine if name == "first_windows" else mine[:2]
+            shown = mine if name == "first_windows" else mine[:3]
             for number, line in enumerate(shown):
                 height = 0.8 / len(shown)
                 at = place - 0.4 + height * (number + 0.5)
@@ -80,6 +80,7 @@ def draw_latency(lines: Sequence[Mapping[str, Any]], file: Path) -> None:
 
 
 _COLOURS = {
+    "a Python operator that does nothing": "#90a4ae",
     "windrow, empty cache on executors": "#ef6c00",
     "windrow, empty cache, nothing sent": "#8d6e63",
 }
