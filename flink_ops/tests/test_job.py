@@ -79,7 +79,7 @@ def test_a_watched_folder_gives_its_windows_on_the_way_and_the_rest_at_the_end(t
     coming.start()
     for engine, idle in (("flink", "4s"), ("local", "0s")):
         stream = ("--watch", "--until-idle", idle, "--late-output", tmp_path / f"{engine}.csv")
-        to = ("--engine", engine, "--output", f"{tmp_path / engine}/")
+        to = ("--engine", engine, "--output", f"{tmp_path / engine}/", "--idle", "1s")
         said = windrow("run", query, "--input", folder, *stream, *to)
         assert "547 rows → 102 windows" in said and "7 late" in said
     assert not coming.is_alive()

@@ -51,7 +51,7 @@ def _batch(job: Job, progress: Progress, work: Path) -> Done:
     progress.say("starting Flink")
     flink = environment(_slots())
     packed, schema = read_packed(flink, files, job.query, disorder=job.delay_us)
-    windows = windowed_packed(packed, job.query, schema, packed_output=True)
+    windows = windowed_packed(packed, job.query, schema, packed_output=True, idle=job.idle)
     found = [bound.output_schema.empty_table()]
     with job.writing_late(rows.schema) as late:
         with _tagged(windows, windows, job).execute_and_collect("windrow run") as elements:
@@ -76,7 +76,7 @@ def _stream(job: Job, progress: Progress, work: Path) -> Done:
     flink = environment(_slots(), settings=SETTINGS)
     feed = Feed(work / "feed", job.query, rows.schema, job.delay_us or 0)
     packed = feed.rows(flink)
-    windows = windowed_packed(packed, job.query, rows.schema, packed_output=True)
+    windows = windowed_packed(packed, job.query, rows.schema, packed_output=True, idle=job.idle)
     with (
         job.writing(bound.output_schema) as out,
         job.writing_late(rows.schema) as late,

@@ -73,7 +73,7 @@ def test_a_watched_folder_gives_the_same_windows(spark: SparkSession, tmp_path: 
     coming = threading.Thread(target=later, daemon=True)
     coming.start()
     stream = ("--watch", "--until-idle", "8s", "--output", output, "--late-output", tmp_path / "late.parquet")
-    said = windrow("run", query, "--input", folder, "--engine", "spark", *stream)
+    said = windrow("run", query, "--input", folder, "--engine", "spark", "--idle", "1s", *stream)
     coming.join(timeout=10)
     assert "541 rows → 102 windows" in said and "1 late" in said
     assert parquet.read_table(output).equals(wr.aggregate(plugs(), read_query(query)))

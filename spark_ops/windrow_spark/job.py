@@ -90,7 +90,7 @@ def _stream(job: Job, progress: Progress, spark: Any, work: Path) -> Done:
 
     listener = Metrics(tell)
     spark.streams.addListener(listener)
-    windows = windowed(frame, query)
+    windows = windowed(frame, query, idle=job.idle)
     stream = (
         windows.writeStream.format("parquet")
         .option("path", str(work / "windows"))

@@ -78,7 +78,8 @@ WINDOWS = 10_000_000_000
 )
 @click.option(
     "--idle",
-    help="Compress the windows of keys that got no row for this event time, such as 60s. In process only, with --delay.",
+    help="Compress the windows of keys that got no row for this event time, such as 60s. It has an effect where the watermark "
+    "moves: with --delay, and on Spark with --watch.",
 )
 @click.option("--explain", "explained", is_flag=True, help="First print how the query is computed, and why.")
 @click.option(
@@ -108,8 +109,6 @@ def run(query_file: Path, engine: str, explained: bool, allow: tuple[str, ...], 
             raise Refusal(f"--engine {engine} needs {needed}: in a clone, pip install '.[{engine}]'")
         if job.workers > 1 and engine != "local":
             raise Refusal(f"--workers needs --engine local; {engine} has its own workers")
-        if job.idle is not None and engine != "local":
-            raise Refusal(f"--idle needs --engine local; it does not work with {engine}")
         if explained:
             _explain(job)
         began, compiled = perf_counter(), compile_seconds()
