@@ -29,6 +29,7 @@ from windrow.columns import arrow
 from windrow.columns.encoding import decode, encode
 from windrow.errors import CorruptSnapshot
 from windrow.kernels.partials import allocate
+from windrow.names_elsewhere import ELSEWHERE
 
 NAN, INF = math.nan, math.inf
 
@@ -377,3 +378,16 @@ def test_collect_does_not_keep_the_values_of_every_suffix() -> None:
     tracemalloc.stop()
     assert windows["all"].to_pylist()[-1] == [float(row) for row in range(800, 1200)]
     assert held < 320_000, held
+
+
+@pytest.mark.parametrize("name", ["Avg", "StdDev", "approx_count_distinct", "TumblingWindow", "Quantil"])
+def test_the_name_of_another_system_is_answered_with_ours(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"windrow has no '{name}'; did you mean '") as caught:
+        getattr(wr, name)
+    assert hasattr(wr, str(caught.value).split("'")[3])
+
+
+def test_every_name_that_is_meant_is_there() -> None:
+    assert set(ELSEWHERE.values()) <= set(wr.__all__)
+    assert not [name for name in wr.__all__ if name.lower() in ELSEWHERE]
+    assert not hasattr(wr, "nothing_like_it")

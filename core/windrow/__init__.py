@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """windrow: sliding-window aggregation in constant time per slide, in-process, on PySpark and on PyFlink."""
 
+from typing import TYPE_CHECKING
+
 from windrow import data, laws
 from windrow.aggregates import (
     KLL,
@@ -122,3 +124,10 @@ __all__ = [
     "sliding",
     "stream",
 ]
+
+if not TYPE_CHECKING:  # a type checker knows the names itself
+
+    def __getattr__(name):
+        from windrow.names_elsewhere import no_name
+
+        raise no_name(name, __all__)
