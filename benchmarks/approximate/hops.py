@@ -40,8 +40,8 @@ def main() -> None:
     rules |= {f"leaves={n}": {"within": wr.AtMost(leaves=n)} for n in (1000, 100, 10)}
     for rule, options in rules.items():
         for data in DATA:
-            values = readings(given.cache, data, ROWS)[:: given.scale].astype(np.float64)
             if (data, rule, str(WINDOW // given.scale)) not in table and given.only in rule:
+                values = readings(given.cache, data, ROWS)[:: given.scale].astype(np.float64)
                 found, away = hopped(values, given.scale, options)
                 table.add([{"data": data, "rule": rule, **found}])
                 what = {"data": data, "aggregate": "hops of the mean", "within": rule}

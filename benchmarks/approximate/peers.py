@@ -22,8 +22,8 @@ from benchmarks.approximate.measure import measured
 from benchmarks.approximate.readings import exact, readings
 from benchmarks.approximate.table import Table
 
-FLAT_BATCH = 1 << 10
-"""Rows of a call while windows slide: no more than the smallest window has."""
+CALLS = 1 << 10, 1 << 18
+"""Rows of a call while windows slide: no more than the smallest window has; and many."""
 
 
 def main() -> None:
@@ -72,14 +72,16 @@ def exact_trees(cache: Path) -> None:
 
 def flat() -> None:
     """The time of a row, for windows of 2¹⁰ rows and more. All windows get their rows in the same batches."""
-    table = Table(RESULTS / "flat.csv", ("window",))
+    table = Table(RESULTS / "flat.csv", ("window", "rows_of_a_call"))
     draw = np.random.default_rng(0)
     for power in (10, 13, 16, 19, 22, 25):
         window = 1 << power
         values = draw.integers(20_000_000, 30_000_000, window + (1 << 19))
         true = exact(values, window, "sum")
-        row = measured(values, window, "sum", wr.Within(relative=0.01), true, FLAT_BATCH)
-        table.add([{"window": window, **{name: row[name] for name in ("leaves_most", "ns_per_row")}}])
+        for rows in CALLS:
+            row = measured(values, window, "sum", wr.Within(relative=0.01), true, rows)
+            found = {name: row[name] for name in ("leaves_most", "ns_per_row")}
+            table.add([{"window": window, "rows_of_a_call": rows, **found}])
 
 
 if __name__ == "__main__":
