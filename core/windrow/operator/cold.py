@@ -85,7 +85,8 @@ class ColdKeys:
         self.codec = Codec(self.idle.codec, self.idle.level)
         self.cards = Cards(slides, lengths, stamps, due_after)
         self.blocks: dict[int, Block] = {}
-        self.next_block = self.freezes = self.thaws = 0
+        self._sparse: set[int] = set()  # blocks that have lost most of their keys
+        self.next_block = self.freezes = self.thaws = self.count = 0  # count is that of cold keys
         self._is_melted = False
         self.spare = SpareRoom()
         self._leaving = 0
@@ -197,7 +198,14 @@ class ColdKeys:
         """A block whose keys, at least these, are cold from now on."""
         self.of[keys] = number
         self.blocks[number] = block
+        self.count += len(keys)
+        self._note(number)
         self.next_block = max(self.next_block, number + 1)
+
+    def _note(self, number: int) -> None:
+        """A block is new, or has lost keys."""
+        if 2 * self.blocks[number].left < len(self.blocks[number].keys):
+            self._sparse.add(number)
 
     def _put(self, table: SliceTable, keys: Ints, empty: Ints, due: Due | None) -> None:
         """When these keys have no slice left, and the windows of them that come next."""
@@ -248,9 +256,8 @@ class ColdKeys:
 
     def _gather(self, table: SliceTable) -> None:
         """Write blocks anew that have lost most of their keys, together."""
-        sparse = [number for number, block in self.blocks.items() if 2 * block.left < len(block.keys)]
-        keys = np.flatnonzero(np.isin(self.of, sparse)) if sparse else np.empty(0, np.int64)
-        if len(keys):
+        if self._sparse:
+            keys = np.flatnonzero(np.isin(self.of, list(self._sparse)))
             self.thaw(table, keys)
             self.freeze(table, keys)
 
@@ -263,11 +270,14 @@ class ColdKeys:
         numbers, counts = np.unique(self.of[keys], return_counts=True)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             self.blocks[number].lose(count)
+            self._note(number)
             if not self.blocks[number].left:
                 del self.blocks[number]
+                self._sparse.remove(number)
                 if table.paging is not None:
                     table.paging.drop(page_name(number))
         self.of[keys] = NONE
+        self.count -= len(keys)
         self._leaving += len(keys)
         self.cards.clear(keys, 0)
 
@@ -356,11 +366,6 @@ class ColdKeys:
     def has_frozen(self) -> bool:
         """Whether any key was ever frozen. Until then, nothing is done to save memory."""
         return self.next_block > 0
-
-    @property
-    def count(self) -> int:
-        """How many keys are cold."""
-        return sum(block.left for block in list(self.blocks.values()))
 
     def figures(self, table: SliceTable) -> IdleFigures:
         return IdleFigures(
