@@ -89,7 +89,12 @@ def check_checkpoint(spark: Any, fitted: FittedQuery, checkpoint: str, buckets: 
 
 
 def _operators(spark: Any, checkpoint: str) -> list[int]:
-    """The stateful operators of a stream that are windrow's, by their variables; the first one of the stream if none is."""
+    """The stateful operators of a stream that are windrow's, by their variables; the first one of the stream if none is.
+
+    It also has the session set up what its streams share. Spark's readers of state look for that, and would warn that it is
+    not there if the process has not started a stream yet.
+    """
+    list(spark.streams.active)
     own = {MARK, HEADER_STATE, PAGES_STATE}
     found = []
     with suppress(PySparkException):

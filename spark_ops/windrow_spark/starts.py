@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from hashlib import sha256
 from threading import Lock
 from typing import Any
 
 from pyspark.errors import PySparkException
 
-from windrow import Query
 from windrow.errors import WindrowError
 from windrow_spark.checkpoints import check_checkpoint
 from windrow_spark.cluster import connected
@@ -25,23 +25,26 @@ METRICS = "windrow"
 _LOCATION = "checkpointlocation"
 _DEFAULT_LOCATION = "spark.sql.streaming.checkpointLocation"
 
-_STREAMS: dict[str, dict[tuple[str, int], FittedQuery]] = {}
-"""By the name of its figures: the types of columns and the numbers of buckets that streams of a query were made with."""
+_STREAMS: dict[str, tuple[FittedQuery, int]] = {}
+"""By the name of its figures: the query and the number of buckets that a stream was made with."""
 _WATCHED: set[type] = set()
 _LOCK = Lock()
 
 
-def figures_of(query: Query) -> str:
-    """The name under which Spark observes the figures of a query's stream. It is in the plan of all that is made from it."""
-    return f"{METRICS} {query.fingerprint[:12]}"
+def figures_of(fitted: FittedQuery, buckets: int) -> str:
+    """The name under which Spark observes the figures of a stream. It is in the plan of all that is made from it.
+
+    It differs if the query, the types of columns or the number of buckets do.
+    """
+    made_with = f"{fitted.query.fingerprint} {fitted.schema} {buckets}"
+    return f"{METRICS} {sha256(made_with.encode()).hexdigest()[:12]}"
 
 
 def check_at_start(frame: Any, fitted: FittedQuery, buckets: int) -> None:
     """Have every stream that is made from the windows of this query look into its checkpoint when it starts."""
     kind = type(frame)
     with _LOCK:
-        made = _STREAMS.setdefault(figures_of(fitted.query), {})
-        made[str(fitted.schema), buckets] = fitted
+        _STREAMS[figures_of(fitted, buckets)] = fitted, buckets
         if kind in _WATCHED:
             return
         _WATCHED.add(kind)
@@ -127,27 +130,23 @@ class CheckedWriter:
 
 
 def _is_there(spark: Any, checkpoint: str) -> bool:
-    """Whether a stream has written a checkpoint there. Spark's readers of state would warn that there is none."""
+    """Whether a stream has written a checkpoint there. Spark's readers of state would warn that there is none.
+
+    The file is named twice: Spark takes a single path for a possible output of a stream, and logs its failure to look there
+    with a stack trace.
+    """
     try:
-        return bool(
-            spark.read.text(f"{checkpoint}/metadata").columns
-        )  # Spark Connect looks for the file only now
+        found = spark.read.text([f"{checkpoint}/metadata"] * 2)
+        return bool(found.columns)  # Spark Connect looks for the file only now
     except PySparkException:
         return False
 
 
 def _refusal(spark: Any, figures: str, checkpoint: str) -> WindrowError | None:
-    """Why no stream of this query that was made here fits the checkpoint; nothing if one does.
-
-    The plan names the query only. So with other types of columns or buckets than an earlier stream of this query had, it may
-    be left to the first micro-batch.
-    """
-    refused = None
-    for (_, buckets), fitted in reversed(_STREAMS.get(figures, {}).items()):
-        try:
-            check_checkpoint(spark, fitted, checkpoint, buckets)
-        except WindrowError as error:
-            refused = refused or error
-        else:
-            return None
-    return refused
+    """Why the stream with these figures does not fit the checkpoint; nothing if it does."""
+    fitted, buckets = _STREAMS[figures]
+    try:
+        check_checkpoint(spark, fitted, checkpoint, buckets)
+    except WindrowError as error:
+        return error
+    return None

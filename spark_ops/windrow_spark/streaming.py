@@ -79,7 +79,7 @@ def stream(
             timeMode="EventTime",
         )
         .observe(
-            figures_of(query),
+            figures_of(fitted, buckets),
             F.sum("emitted").alias("windows"),
             F.sum("late_rows").alias("late_rows"),
             F.sum("pages").alias("pages_written"),
