@@ -96,11 +96,15 @@ def main() -> None:
         "way",
         "restarts",
         "linger-at",
+        "compaction",
     )
     for name in options:
         parse.add_argument(f"--{name}")
     asked = parse.parse_args()
     folder = Path(asked.folder)
+    settings = {"python.fn-execution.bundle.size": "20"}
+    if asked.compaction:
+        settings["state.backend.rocksdb.compaction.style"] = asked.compaction
     flink = environment(
         int(asked.parallelism),
         asked.mode,
@@ -109,7 +113,7 @@ def main() -> None:
         every="500ms",
         resume=asked.resume,
         restarts=int(asked.restarts or 3),
-        settings={"python.fn-execution.bundle.size": "20"},
+        settings=settings,
     )
     source = flink.from_source(
         NumberSequenceSource(0, ROWS - 1), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
