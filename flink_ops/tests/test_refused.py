@@ -79,3 +79,14 @@ def test_a_stream_without_end_and_watermarks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.TimeColumnError, match="disorder="):
         windowed(rows, query())
     windowed(rows, query(), disorder="1s")
+
+
+def test_the_unit_of_integer_times_is_said_where_the_job_is_built(caplog: pytest.LogCaptureFixture) -> None:
+    stream = environment().from_collection([], type_info=ROW)
+    for change in ({"time_unit": "ms"}, {"time": "at"}):
+        windowed(stream, query(**change), disorder="1s", uid=str(change))
+    assert not caplog.records
+    windowed(stream, query(), disorder="1s")
+    (record,) = caplog.records
+    assert record.levelname == "WARNING" and "'ts' are read as microseconds" in record.message
+    assert "time_unit=" in record.message

@@ -26,6 +26,7 @@ from windrow_flink.packed import Packed
 from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
 from windrow_flink.steps import WindowStream, finish_rows, has_windows, keyed_by_first, time_to_live, timed
+from windrow_flink.time_units import log_assumed_unit
 from windrow_flink.times import microseconds
 
 
@@ -94,6 +95,7 @@ def windows_of(stream: DataStream, query: Query, options: StreamOptions) -> Data
     source = checked_stream(stream)
     known = schema if schema is not None else schema_of(stream_type(source))
     bound = query.bind(known)
+    log_assumed_unit(known, query)
     if disorder is None:
         check_watermarks(source)
     kept = kept_columns(query, known)

@@ -38,6 +38,7 @@ from windrow_flink.rowcodec import RowCodec
 from windrow_flink.rowtypes import BYTES, schema_of, type_of
 from windrow_flink.steps import finish, keyed_by_first, own_thread, timed
 from windrow_flink.stream import KeyOf, ToBucket
+from windrow_flink.time_units import log_assumed_unit
 from windrow_flink.times import from_flink, to_flink
 
 
@@ -70,6 +71,7 @@ def windowed_by_workers(
         raise QueryError(f"workers has to be a whole number from 1 to {KEY_GROUPS}, not {workers!r}")
     source = checked_stream(stream)
     known = schema if schema is not None else schema_of(stream_type(source))
+    log_assumed_unit(known, query)
     if disorder is None:
         check_watermarks(source)
     kept = kept_columns(query, known)
