@@ -76,7 +76,7 @@ def flat() -> None:
     draw = np.random.default_rng(0)
     for power in (10, 13, 16, 19, 22, 25):
         window = 1 << power
-        values = draw.integers(20_000_000, 30_000_000, window + (1 << 19))
+        values = draw.integers(20_000_000, 30_000_000, window + 4 * CALLS[-1])
         true = exact(values, window, "sum")
         for rows in CALLS:
             row = measured(values, window, "sum", wr.Within(relative=0.01), true, rows)
