@@ -58,7 +58,7 @@ def test_an_input_is_the_same_again() -> None:
 @pytest.mark.parametrize("lines", [b"null", b' null\n{"ts": 1}', b'null{"ts": 1}', b'{"ts": 1}\nnull'])
 def test_a_line_of_json_that_is_null_is_refused(lines: bytes) -> None:
     """Arrow's reader crashes if the first value is null, and otherwise takes it for a row of nulls."""
-    with pytest.raises(Refusal, match=r"line [12]: "):
+    with pytest.raises(Refusal, match=r"line [12](: expected an object| is not valid JSON: Extra data)"):
         TARGETS["jsonl"].use(lines)
 
 
